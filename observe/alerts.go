@@ -8,7 +8,6 @@ import (
 	"time"
 )
 
-// These constants are the states of alerts.
 const (
 	alertOK      = "ok"
 	alertPending = "pending"
@@ -22,11 +21,10 @@ type alerts struct {
 	webhooks webhooks // at most one
 	instance string
 	each     []*alertState
-	known    time.Duration // the length of history that comparisons with the past need
+	known    time.Duration // minimum length of the history for comparisons with the past
 	dropped  int64         // number of log records dropped by the end of the previous second
 }
 
-// alertState is the current state of an alert.
 type alertState struct {
 	rule *alertRule
 	hold time.Duration // how long the condition must hold before the alert fires
@@ -84,8 +82,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate evaluates all alerts and returns them. It reports whether an alert has changed its
-// state, or an alert that is not ok has changed its value or summary.
+// evaluate evaluates all alerts and returns them. The result changed reports whether an alert has
+// changed its state, or an alert that is not ok has changed its value or summary.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -103,7 +101,7 @@ func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	return all, changed
 }
 
-// step moves an alert to its next state.
+// step updates the value, state and summary of an alert.
 func (s *alertState) step(r *readings) {
 	s.shown.Value = s.rule.value(r)
 	least := s.shown.Threshold

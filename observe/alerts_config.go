@@ -19,16 +19,16 @@ type AlertConfig struct {
 	// Thresholds replaces default thresholds. Keys are names of alerts; docs/alerts.md gives the
 	// units. An example is {"BlockedShare": 0.2}. An infinite threshold turns the alert off.
 	Thresholds map[string]float64
-	// For is the time for which a condition must hold before its alert fires, and the time for
-	// which it must be gone before the alert ends; 0 is one minute. Some alerts fire or end at
-	// once; see docs/alerts.md. Alerts that compare with the past need a history that is ten times
+	// For is the time for which a condition must hold before its alert fires, and the time for which
+	// it must be gone before the alert ends. If it is 0, one minute is used. Some alerts fire or end
+	// at once; see docs/alerts.md. Alerts that compare with the past need a history that is ten times
 	// as long as For.
 	For time.Duration
-	// Webhook is the address to which every alert is posted when it begins to fire and when it
-	// ends; "" is none. See docs/alerts.md for the body.
+	// Webhook is the address to which every alert is posted when it begins to fire and when it ends.
+	// If it is "", alerts are not posted. See docs/alerts.md for the body.
 	Webhook string
 	// Instance is the name of this process in posted alerts and thresholds, in denials, and in the
-	// list of processes; "" is the host name.
+	// list of processes. If it is "", the host name is used.
 	Instance string
 }
 

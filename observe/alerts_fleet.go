@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// leads reports whether this process raises the alerts about other processes. Of the processes that
-// report, the one that started first raises these alerts. So a problem with a process raises one
-// alert, not one in every process.
+// leads reports whether this process raises the alerts about other processes. Only the process that
+// started first, of those that report, raises these alerts, so that a problem raises one alert and
+// not one in every process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false
@@ -73,7 +73,7 @@ func (r *readings) differing() (n float64) {
 
 // configs lists the configurations, with the processes that use each of them.
 func (r *readings) configs() string {
-	const most = 5 // maximum number of names
+	const most = 5 // maximum number of names per configuration
 	var texts []string
 	for _, g := range r.groups() {
 		names := strings.Join(g.names[:min(len(g.names), most)], ", ")

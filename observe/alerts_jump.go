@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// jumpBase replaces earlier shares of denials that are lower than jumpBase. Without this
-	// minimum, even a few denials would be a large multiple of the earlier share.
+	// jumpBase is the minimum for the earlier share of denials; a lower share counts as jumpBase.
+	// Otherwise, even a few denials would be a large multiple of the earlier share.
 	jumpBase = 0.01
-	// jumpFloor is the smallest number of denials that counts as a jump of a tier or policy.
+	// jumpFloor is the minimum number of denials for a jump of a tier or policy.
 	jumpFloor = 20
 )
 
@@ -49,8 +49,8 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump returns the largest of the given jumps. If a policy has the same jump as its tier, it
-// returns the jump of the policy.
+// largestJump measures the given jumps and returns the largest one. If a policy has the same jump
+// as its tier, it returns the jump of the policy.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -61,9 +61,8 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 	return largest
 }
 
-// tiers returns a jump for each tier. It compares the most recent period, of length lately, with
-// the rest of the last quarter of an hour. It also returns a jump for each policy of a tier, with
-// the denials by that policy.
+// tiers returns the jumps of all tiers and of their policies, not yet measured. They compare the
+// most recent period, of length lately, with the rest of the last 15 minutes.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +95,7 @@ func (h *history) tiers(lately time.Duration) []jump {
 			list = append(list, j)
 		}
 	}
-	for i := range list { // the denials of a policy are a share of the decisions of its tier
+	for i := range list { // compare the denials by a policy with the decisions of its tier
 		if j, tier := &list[i], &list[at[list[i].tier]]; j.policy != "" {
 			j.now = Counts{Denied: j.now.Denied, Allowed: tier.now.decisions() - j.now.Denied}
 			j.before = Counts{Denied: j.before.Denied, Allowed: tier.before.decisions() - j.before.Denied}

@@ -22,8 +22,8 @@ const (
 	// alertFloor is the smallest number of decisions or calls for which shares and quantiles are
 	// computed. With fewer, a single decision or call would change the result too much.
 	alertFloor = 100
-	// The alert ScriptErrors needs a call that failed in the last lateWindow. Older failures alone
-	// do not raise the alert, because their cause is probably gone.
+	// lateWindow is the period in which a call must have failed for the alert ScriptErrors. Older
+	// failures alone do not raise the alert, because their cause is probably gone.
 	lateWindow = 30 * time.Second
 	// alertFor is the default of AlertConfig.For.
 	alertFor = time.Minute
@@ -158,13 +158,15 @@ type readings struct {
 	decisions, storeCalls buckets
 	surge                 Surge
 	store                 *StoreHealth
-	jump                  jump // the largest jump of the share of denials
+	jump                  jump // the largest jump in the share of denials
 	changes               []Change
 	processes             []Process
 	refused               []string
 	expiring              string // the source with the certificate that expires first; "" if none expires
 	expires               time.Time
-	dropped               int64 // log records dropped since the start; evaluate subtracts those dropped before the last second
+	// dropped is the number of log records dropped since the start. The method evaluate of alerts
+	// subtracts the records dropped before the last second.
+	dropped int64
 }
 
 func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
@@ -203,7 +205,7 @@ func (r *readings) secondsDown() float64 {
 }
 
 // spike returns the current traffic as a multiple of the usual traffic. If several processes share
-// their counts, only the process that leads returns it; the others return 0.
+// their counts, it returns 0 in all but the one that leads.
 func (r *readings) spike() float64 {
 	if len(r.processes) > 0 && !r.leads() {
 		return 0

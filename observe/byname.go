@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// maxSeries is the number of items, such as pairs of tier and policy, that a byName creates under
-// their own names. Names come from the configuration, but a configuration may be large and may be
-// replaced many times.
+// maxSeries is the maximum number of items, such as pairs of tier and policy, that a byName creates
+// under their own names. It bounds memory: names come from the configuration, which may be large
+// and may be replaced many times.
 const maxSeries = 1000
 
 // other is the name under which all items after the first maxSeries are counted. No policy may have
@@ -24,14 +24,13 @@ func clean(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 // used, and never removes it.
 type byName[K comparable, T any] struct {
 	rest func(K) K  // returns the name to use if there are maxSeries items already
-	make func(K) *T // creates an item; nil creates zero values
+	make func(K) *T // creates an item; if nil, items are zero values
 
 	mu   sync.RWMutex
 	each map[K]*T
 	list []named[K, T]
 }
 
-// named is an item with its name.
 type named[K comparable, T any] struct {
 	name K
 	item *T
@@ -69,7 +68,7 @@ func (n *byName[K, T]) get(name K) *T {
 func (n *byName[K, T]) all() iter.Seq2[K, *T] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	list := n.list // later changes only append to it
+	list := n.list // get only appends to it
 	return func(yield func(K, *T) bool) {
 		for _, i := range list {
 			if !yield(i.name, i.item) {

@@ -17,8 +17,7 @@ const (
 	changeLife = time.Hour
 	// maxNewly is the maximum number of newly denied subjects that are recorded for a change.
 	maxNewly = 10_000
-	// explains is the smallest [Change.Share] with which a change counts as the explanation of the
-	// denials.
+	// explains is the minimum [Change.Share] of a change that explains the denials.
 	explains = 0.6
 )
 
@@ -31,10 +30,10 @@ type Change struct {
 	Files  []string `json:"files"`
 	// What describes the differences, as in "api for enterprise from 500/1m to 50/1m".
 	What []string `json:"what"`
-	// Subjects is the number of subjects that the stricter rules have denied in this process since
-	// the change, but had not denied before. Share is the number of their denials divided by the
-	// number of all denials since the change. Explains reports whether Share is large enough for
-	// the change to explain the denials.
+	// Subjects is the number of subjects that this process has denied since the change but not before,
+	// by rules that the change made stricter. Share is the number of their denials divided by the
+	// number of all denials since the change. Explains reports whether Share is large enough for the
+	// change to explain the denials.
 	Subjects int     `json:"subjects"`
 	Share    float64 `json:"share"`
 	Explains bool    `json:"explains"`
@@ -56,9 +55,9 @@ func (c *Change) String() string {
 // change is a Change with its counters.
 type change struct {
 	Change
-	denies map[reload.Rule]bool // rules that may deny more because of the change
+	denies map[reload.Rule]bool // rules that may deny more requests because of the change
 	newly  map[string]bool      // subjects that are denied because of the change
-	theirs int64                // denials, since the change, of the subjects in newly
+	theirs int64                // denials of the subjects in newly since the change
 	all    int64                // all denials since the change
 }
 
@@ -74,8 +73,8 @@ func newChange(source string, r *reload.Result) *change {
 }
 
 // denied counts a denial as weight denials; weight is above 1 if only a sample of the denials is
-// counted. The argument first reports whether no earlier record has the same subject, rule and
-// reason.
+// counted. The argument first reports whether there is no earlier record with the same subject,
+// rule and reason.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

@@ -56,7 +56,7 @@ func (m *Monitor) Collect(ch chan<- prometheus.Metric) {
 	for source, r := range m.reloads.all() {
 		c.source(source, r)
 	}
-	waiting := map[string]int64{} // callers by API
+	waiting := map[string]int64{} // numbers of waiting calls, by API
 	for _, s := range m.Outbound() {
 		waiting[s.Name] = s.Waiting
 	}
@@ -83,7 +83,8 @@ func (c *collection) gauge(name string, value float64, labels ...string) {
 	c.ch <- prometheus.MustNewConstMetric(c.descs[name], prometheus.GaugeValue, value, labels...)
 }
 
-// histogram collects the bounds 1, 2.5 and 5 of each decade. These are enough for graphs.
+// histogram collects h with only the bounds 1, 2.5 and 5 of each decade, which are enough for
+// graphs.
 func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	b := h.snapshot()
 	buckets := map[float64]uint64{}
@@ -112,7 +113,7 @@ func (c *collection) series(s *series) {
 func (c *collection) storeCounters(s *storeCounters) {
 	for op, name := range storeOps {
 		if op == len(storeOps)-1 && s.calls[op].tally.sum(sumIndex) == 0 {
-			continue // there were no calls of other operations
+			continue // omit "other" until there is such a call
 		}
 		c.histogram("store_call_duration_seconds", s.calls[op], name)
 		for kind := range s.errors[op] {
@@ -187,7 +188,6 @@ func (c *collection) calls(api string, to *calls, waiting int64) {
 	c.counter("outbound_cooldowns_total", to.cooldowns.Load(), api)
 }
 
-// truth returns 1 for true and 0 for false.
 func truth(b bool) float64 {
 	if b {
 		return 1

@@ -5,7 +5,8 @@ import "time"
 // decisions returns the number of decisions, including those that failed.
 func (c Counts) decisions() int64 { return c.Allowed + c.Denied + c.Failed }
 
-// counts returns the number of decisions by outcome, given a tally of reasons.
+// counts returns the number of decisions with each outcome. The counters of t must be indexed by
+// reason.
 func (t *tally) counts() (c Counts) {
 	for r := range reasonCount {
 		n := t.sum(int(r))
@@ -62,8 +63,8 @@ func plus(a, b int64) int64 { return a + b }
 
 func minus(a, b int64) int64 { return a - b }
 
-// part returns a function that divides a number into n parts and returns part i. The parts differ
-// by at most one and add up to the number.
+// part returns a function that divides a number into n parts and returns part i, counted from 0.
+// The parts differ by at most one and add up to the number.
 func part(i, n int64) func(all, _ int64) int64 {
 	return func(all, _ int64) int64 {
 		rest := all % n
@@ -71,8 +72,8 @@ func part(i, n int64) func(all, _ int64) int64 {
 	}
 }
 
-// sum adds up the counts of the last d, as far as the fine steps go back. It also returns the number
-// of seconds that they cover. The sum has no percentiles; see during.
+// sum returns the total of the last d, or of all fine steps if they cover less. It also returns the
+// number of seconds that the total covers. The total has no percentiles; see during.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,8 +84,8 @@ func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	return sum, int64(n)
 }
 
-// sumBefore adds up the coarse steps that ended at least skip and less than d ago, as far as the
-// history goes back. It also returns the number of seconds that they cover.
+// sumBefore returns the total of the coarse steps that ended at least skip and less than d ago, and
+// the number of seconds that these steps cover.
 func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -98,8 +99,8 @@ func (h *history) sumBefore(skip, d time.Duration) (sum Point, seconds int64) {
 	return sum, seconds
 }
 
-// during returns the durations of decisions and store calls in the last d, as far as the history
-// goes back. The period may be up to one coarse step longer than d.
+// during returns the durations of decisions and store calls in the last d, or since the oldest mark
+// if that is more recent. The period may be up to one coarse step longer than d.
 func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +113,7 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	return h.last.decisions.sub(&from.decisions), h.last.storeCalls.sub(&from.storeCalls)
 }
 
-// setDurations sets the percentiles from the durations of decisions and store calls.
+// setDurations computes the percentiles of p from the durations of decisions and store calls.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
 	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
 	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()

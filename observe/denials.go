@@ -57,7 +57,7 @@ type record struct {
 	who
 	nth         position
 	route       string
-	state       stint.State // the limit that denied, with its usage; its Limit is nil if no limit denied
+	state       stint.State // the limit that denied the request, with its usage; its Limit is nil if none did
 	limit       stint.Limit
 	first, last time.Time
 	count       int64
@@ -116,10 +116,9 @@ func (d *denials) begin(key who, now time.Time) position {
 	return nth
 }
 
-// at returns the record at a position.
 func (d *denials) at(nth position) *record { return &d.each[nth%maxDenials] }
 
-// forget clears a record for reuse.
+// forget removes a record, so that a new one can replace it.
 func (d *denials) forget(r *record) {
 	if d.latest[r.who] == r.nth {
 		delete(d.latest, r.who)
@@ -184,7 +183,6 @@ func (d *denials) show(r *record) Denial {
 	return shown
 }
 
-// subjects returns all subjects with a record.
 func (d *denials) subjects() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,11 +195,11 @@ func (d *denials) subjects() []string {
 	return slices.Collect(maps.Keys(all))
 }
 
-// Why explains the denial with an id; the response to a denied request contains the id. The last
-// element of the list is that denial. The elements before it are other denials of the subject in
-// the ten minutes before, which may explain a ban. If this process does not know the id, Why asks
-// the processes that share their counts with it, which takes a few seconds. If no process has a
-// record of the denial, the list is empty.
+// Why explains the denial with the given id, which is in the response to the denied request. The
+// last element of the list is that denial. The elements before it are other denials of the subject
+// in the preceding ten minutes, which may explain a ban. If this process does not know the id, Why
+// asks the processes that share their counts with it, which takes a few seconds. If no process has
+// a record of the denial, the list is empty.
 func (m *Monitor) Why(ctx context.Context, id string) []Denial {
 	list := m.why(id)
 	if f := m.fleet.Load(); f != nil && len(list) == 0 {
@@ -242,7 +240,6 @@ func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []D
 	return sortDenials(list)
 }
 
-// sortDenials sorts denials by time, oldest first.
 func sortDenials(list []Denial) []Denial {
 	slices.SortStableFunc(list, func(a, b Denial) int { return a.Last.Compare(b.Last) })
 	return list

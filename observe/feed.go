@@ -22,7 +22,7 @@ const (
 type violation struct {
 	at                    time.Time
 	subject, tier, policy string
-	limit                 stint.Limit // the limit that denied; the zero Limit if unknown
+	limit                 stint.Limit // the limit that denied the request; zero if none did
 	reason                string
 	retryAfter            time.Duration
 	degraded              bool
@@ -69,7 +69,7 @@ func (f *feed) drain() []Violation {
 	for i := range ended {
 		f.ring.push(ended[i])
 	}
-	clear(f.pending) // release the strings for garbage collection
+	clear(f.pending) // so that the strings can be garbage collected
 	f.pending = f.pending[:0]
 	f.mu.Unlock()
 	return f.show(ended)
@@ -100,7 +100,8 @@ func (f *feed) show(list []violation) []Violation {
 	return shown
 }
 
-// recent returns up to n drained violations, newest last.
+// recent returns the last n violations that were drained, or all of them if there are fewer, newest
+// last.
 func (f *feed) recent(n int) []Violation {
 	f.mu.Lock()
 	last := f.ring.last(n)

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// fleetTable is the name of the table in the store that has the reports of all processes.
+	// fleetTable is the name of the table in the store that holds the reports of all processes.
 	fleetTable = "fleet"
-	// reportEvery is the interval at which a process writes its report and reads the other
-	// processes' reports. Every factsEvery reports, it also writes its facts again. reportTime is
-	// the timeout of a report.
+	// reportEvery is the interval at which a process writes its report and reads the other processes'
+	// reports. Once in factsEvery reports, it also writes its facts. reportTime is the timeout of a
+	// report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
 	reportTime  = 1500 * time.Millisecond
@@ -36,7 +36,7 @@ const (
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is the maximum number of other processes that a process follows.
 	maxProcesses = 1000
-	// A process that has written at most fewReports reports counts as just started.
+	// fewReports is the maximum number of reports by a process that counts as newly started.
 	fewReports = 2
 )
 
@@ -102,7 +102,7 @@ type fleet struct {
 	// Only the reporting goroutine uses the following fields.
 	version int64
 	seq     int64
-	news    string // describes the part of the last facts that is written at once when it changes
+	news    string // identifies the last facts; when it changes, the facts are written at once
 
 	asking asking
 
@@ -115,7 +115,7 @@ type fleet struct {
 
 // peer is another process.
 type peer struct {
-	counts countsRecord // the last counts, which the sums include
+	counts countsRecord // the last counts, already included in the sums
 	facts  factsRecord
 	heard  time.Time
 	rate   struct{ decisions, denied, degraded float64 }
@@ -223,7 +223,6 @@ func (f *fleet) rows(now time.Time) []driver.Row {
 	return rows
 }
 
-// firing returns the names of the alerts that fire.
 func (m *Monitor) firing() (names []string) {
 	for _, a := range *m.lastAlerts.Load() {
 		if a.State == alertFiring {

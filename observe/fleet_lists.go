@@ -57,7 +57,7 @@ func (f *fleet) reported(counters []counter) (list []listed) {
 	return list
 }
 
-// ownShadow returns the shadow reports of this process.
+// ownShadow returns the shadow reports of this process, except those without requests.
 func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	reports := f.m.offenders.shadow
 	for _, r := range reports.all() {
@@ -73,8 +73,7 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf concatenates the lists of all other processes that are not silent. The function of returns
-// the list of a process.
+// listOf calls of for every other process that is not silent, and concatenates the results.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -84,8 +83,8 @@ func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 
 func topOf(p *peer) []listed { return p.facts.top }
 
-// top returns up to n offenders of a kind. From other processes, it includes only the subjects that
-// they have denied most often.
+// top returns the n offenders of a kind with the most denials, or all if there are fewer. From
+// other processes, it includes only the subjects that they have denied most often.
 func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -95,7 +94,7 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds the counts of other processes to the counters in all.
+// merge adds others, the lists of other processes, to all, and returns the result.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -117,7 +116,7 @@ func (f *fleet) merge(all []counter, others []listed) []counter {
 	return all
 }
 
-// worst returns the subjects with the most denials in the last ten seconds.
+// worst returns the subjects with the most denials in the last ten seconds in all processes.
 func (f *fleet) worst(now time.Time) []Offender {
 	list := f.m.offenders.worst(now)
 	known := map[string]bool{}
@@ -208,7 +207,8 @@ func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	return list
 }
 
-// addTop adds the counts of another process to the list top, and returns its first n subjects.
+// addTop adds the counts of another process to top. It returns the n subjects with the most
+// denials, or all if there are fewer.
 func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []Offender {
 	at := map[string]int{}
 	for i := range top {

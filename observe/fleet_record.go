@@ -40,7 +40,7 @@ type countsRecord struct {
 	worst   []listed
 }
 
-// factsRecord has the names of the series in the counts, and other facts about a process.
+// factsRecord holds the names of the series in the counts, and other facts about a process.
 type factsRecord struct {
 	started int64 // in Unix seconds
 	name    string
@@ -61,8 +61,8 @@ type listed struct {
 	rate, share float64
 }
 
-// shadowFacts is a shadow report in the facts of a process. Its texts are not escaped. Its minutes
-// have only requests and denials. It has the subjects in top instead of Top.
+// shadowFacts is a shadow report in the facts of a process. Its strings are not escaped. Its
+// minutes have only requests and denials. Its subjects are in top instead of Top.
 type shadowFacts struct {
 	ShadowReport
 	top []listed
@@ -139,8 +139,8 @@ func (s *shadowFacts) code(c *codec) {
 	c.subjects(&s.top, shadowBytes-(len(c.row)-before), func(l *listed) { c.ints(&l.denied, &l.atLeast) })
 }
 
-// codec writes the fields of a record to a row, or reads them from a row. When it writes, it also
-// rounds each field to the value in the row. After an error, it reads zero values.
+// codec encodes the fields of a record into a row, or decodes them from a row. When it encodes a
+// field, it also rounds the field to the value in the row. After an error, it decodes zero values.
 type codec struct {
 	row     []byte // the part already written, or the part still to be read
 	reading bool
@@ -162,7 +162,7 @@ func (c *codec) ints(numbers ...*int64) {
 	}
 }
 
-// scaled codes numbers as multiples of 1/scale.
+// scaled encodes or decodes numbers as multiples of 1/scale.
 func (c *codec) scaled(scale float64, numbers ...*float64) {
 	for _, x := range numbers {
 		n := int64(math.Round(*x * scale))
@@ -177,8 +177,8 @@ func (c *codec) flag(b *bool) {
 	*b = n != 0
 }
 
-// length codes the length of a text or list. It rejects lengths above the number of bytes left,
-// because each element takes at least one byte.
+// length encodes or decodes the length of a string or list. When decoding, it rejects lengths above
+// the number of bytes left, because each element takes at least one byte.
 func (c *codec) length(length int) int {
 	n := int64(length)
 	c.ints(&n)
@@ -206,8 +206,8 @@ func (c *codec) texts(list *[]string) {
 	}
 }
 
-// codeAll codes a list. The function one codes an element. When codeAll reads, it keeps at most the
-// given number of elements, most.
+// codeAll encodes or decodes a list. It calls one to encode or decode each element. When decoding,
+// it keeps only the first elements; most is their maximum number.
 func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	n := c.length(len(*list))
 	if c.reading {
@@ -218,9 +218,9 @@ func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	}
 }
 
-// subjects codes a list of subjects. The function rest codes the fields of a subject other than
-// kind and name. When subjects writes, it writes the first subjects in the list, up to topSubjects,
-// as long as they fit into room bytes.
+// subjects encodes or decodes a list of subjects. It calls rest to encode or decode the fields of a
+// subject other than kind and name. When encoding, it writes only the first subjects: at most
+// topSubjects, and only as many as fit into room bytes.
 func (c *codec) subjects(list *[]listed, room int, rest func(*listed)) {
 	one := func(l *listed) {
 		c.kind(&l.kind)
@@ -232,7 +232,7 @@ func (c *codec) subjects(list *[]listed, room int, rest func(*listed)) {
 		return
 	}
 	count := len(c.row)
-	c.row = append(c.row, 0) // the number of subjects, which takes one byte
+	c.row = append(c.row, 0) // the number of subjects, always one byte
 	for i := range (*list)[:min(len(*list), topSubjects)] {
 		before := len(c.row)
 		if one(&(*list)[i]); len(c.row)-count-1 > room {

@@ -9,7 +9,7 @@ type sums struct {
 	index map[seriesName]int // indexes into names
 	taken totals             // counts already in the sums
 	owed  totals             // counts to add in the next seconds
-	steps int64              // the number of seconds left over which owed is spread
+	steps int64              // remaining number of seconds over which to spread owed
 }
 
 // at returns the index of a series, and adds the series if it is missing. If there are 2*maxSeries
@@ -30,9 +30,9 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds what a process has counted since its last report, given the counts in its new report.
-// The argument timed reports whether this is from the last few seconds. If not, add adds it to the
-// sums at once and returns it.
+// add adds the counts of p since its last report, given its new report. If timed is true, these
+// counts are from the last few seconds, and add spreads them over the next seconds, as many as
+// steps. Otherwise, add adds them to the sums at once and returns them.
 func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -57,7 +57,7 @@ func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (befo
 	return into
 }
 
-// move moves a part of each count from the argument from to the sums. The function share returns
+// move transfers a part of each count in its first argument to taken. The function share returns
 // the part.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)

@@ -55,7 +55,6 @@ func (h *histogram) add(s shard, d time.Duration) {
 	h.tally.add(s, sumIndex, int64(d))
 }
 
-// snapshot returns the current buckets.
 func (h *histogram) snapshot() (b buckets) {
 	for i := range b {
 		b[i] = h.tally.sum(i)
@@ -65,7 +64,6 @@ func (h *histogram) snapshot() (b buckets) {
 
 func (h *histogram) sum() time.Duration { return time.Duration(h.tally.sum(sumIndex)) }
 
-// buckets holds the number of durations in each bucket.
 type buckets [bucketCount]int64
 
 func (b *buckets) add(other *buckets) {
@@ -89,8 +87,8 @@ func (b *buckets) total() (n int64) {
 	return n
 }
 
-// quantile returns the duration that a share q of all durations does not exceed. For example, q is
-// 0.99 for the 99th percentile. It returns zero if there are no durations. It assumes that
+// quantile returns the duration that the share q of all durations does not exceed. For example, q
+// is 0.99 for the 99th percentile. It returns zero if there are no durations. It assumes that
 // durations are spread evenly within a bucket. Durations above all bounds count as ten seconds.
 func (b *buckets) quantile(q float64) time.Duration {
 	total := b.total()

@@ -16,7 +16,7 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is the longest period for which during returns durations, in coarse steps: five
+	// markSteps is the longest period, in coarse steps, for which during returns durations: five
 	// minutes.
 	markSteps = 5 * 6
 )
@@ -58,7 +58,6 @@ type mark struct {
 	decisions, storeCalls buckets
 }
 
-// newHistory returns an empty history that begins now.
 func newHistory() *history {
 	h := &history{
 		start:  time.Now(),
@@ -72,9 +71,9 @@ func newHistory() *history {
 }
 
 // add records the totals at the given time, and returns the second that ends at that time. It also
-// returns the series that have changed. The field Recent of each contains only the change. If less
-// than half a second has passed since the previous second, add returns the previous second again,
-// and the next call includes the counts since then.
+// returns the series that have changed, with only the change in Recent. If less than half a second
+// has passed since the previous second, add returns the previous second again, and the next call
+// includes the counts since then.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
@@ -130,7 +129,7 @@ func (h *history) rebase(all Point, series []Series) {
 	}
 }
 
-// row returns row i, adding it if it is the next one.
+// row returns row i. If there are only i rows, it adds the row.
 func (h *history) row(i int) *row {
 	if i == len(h.rows) {
 		h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
@@ -138,7 +137,7 @@ func (h *history) row(i int) *row {
 	return &h.rows[i]
 }
 
-// follow updates the rows. It returns the series that have changed.
+// follow updates the rows. It returns the series that have changed, with only the change in Recent.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
@@ -152,8 +151,9 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds a second: number i, counted from 0, of the given number of steps since the last sample.
-// The second gets its share of all, the counts since that sample.
+// step adds one second to the history. Since the last sample, the number of seconds is steps, and i
+// is the index of the one to add. The second gets an equal share of all, the counts since that
+// sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)
@@ -184,7 +184,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 	}
 }
 
-// dated converts the times of points to Unix time.
+// dated converts, in place, the times of points to Unix time.
 func (h *history) dated(points []Point) []Point {
 	for i := range points {
 		points[i].At += h.offset
@@ -203,7 +203,8 @@ func (h *history) points(step time.Duration) []Point {
 	return h.dated(h.coarse.last(coarseSteps))
 }
 
-// series returns every series. The last element of each Recent covers the newest coarse step.
+// series returns every series. The last element of each Recent covers the newest complete coarse
+// step.
 func (h *history) series() []Series {
 	h.mu.Lock()
 	defer h.mu.Unlock()

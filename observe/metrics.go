@@ -2,8 +2,8 @@ package observe
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// metrics lists all metrics by their names without the prefix "stint_". docs/metrics.md explains
-// them.
+// metrics lists all metrics. The names omit the prefix "stint_". docs/metrics.md explains the
+// metrics.
 var metrics = []struct {
 	name, help string
 	labels     []string

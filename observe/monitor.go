@@ -19,7 +19,7 @@ import (
 
 // Config configures a [Monitor]. The zero value is ready to use.
 type Config struct {
-	// Logger logs alerts, thresholds and failures of webhooks; nil is slog.Default().
+	// Logger logs alerts, thresholds and failures of webhooks. If it is nil, slog.Default() is used.
 	Logger *slog.Logger
 	// ShowSubjects shows subjects in full. By default, addresses are shortened to their network and
 	// other subjects to a few letters, followed by a few characters of the subject's Ref; see
@@ -30,16 +30,17 @@ type Config struct {
 	// Webhooks are the addresses to which thresholds are posted.
 	Webhooks []Webhook
 	// KeepDenials is the time for which this process keeps records of why subjects were denied, for
-	// [Monitor.Why]; 0 is 24 hours, and a negative value keeps no records. There are at most 20,000
-	// records, one per subject, rule, reason and minute. They usually take less than 20 MB.
+	// [Monitor.Why]. If it is 0, 24 hours are used. If it is negative, no records are kept. There are
+	// at most 20,000 records, one per subject, rule, reason and minute. They usually take less than 20
+	// MB.
 	KeepDenials time.Duration
-	// Version is the version of the program, for stint_build_info; "" is the version in the build
-	// info.
+	// Version is the version of the program, for stint_build_info. If it is "", the version in the
+	// build info is used.
 	Version string
 	// LogDropped returns the number of log records that this process has dropped because they could
-	// not be written in time. The result is used for stint_log_dropped_total and the alert
-	// LogDropped. The function is called every second and for every scrape, possibly at the same
-	// time. It is nil if the log cannot drop records.
+	// not be written in time. The result is used for stint_log_dropped_total and the alert LogDropped.
+	// The function is called every second and for every scrape, possibly concurrently. It may be nil
+	// if the log never drops records.
 	LogDropped func() int64
 }
 
@@ -69,7 +70,7 @@ type Monitor struct {
 
 	ledger    *ledger
 	lost      *byName[lostName, atomic.Int64]  // settlements and refunds that were not applied
-	cuts      *byName[routeName, atomic.Int64] // units that were not charged
+	cuts      *byName[routeName, atomic.Int64] // units of true costs that were not charged
 	holds     *byName[routeName, holds]
 	decisions *histogram
 	store     *storeCounters
@@ -103,9 +104,8 @@ type Monitor struct {
 
 var _ stint.Observer = (*Monitor)(nil)
 
-// New returns a new monitor. Call [Monitor.Close] when done. If Alerts or Webhooks have mistakes,
-// the error is a [*stint.InvalidError] that joins them. Otherwise, as with the zero Config, New
-// does not fail.
+// New returns a new monitor. Call [Monitor.Close] when done. New fails only if c.Alerts or
+// c.Webhooks are invalid. The error is then a [*stint.InvalidError] that joins all mistakes.
 func New(c Config) (*Monitor, error) {
 	errs := []error{contract.Mistakes(c.Alerts.Validate())}
 	for i := range c.Webhooks {
@@ -120,7 +120,7 @@ func New(c Config) (*Monitor, error) {
 		c.Logger = slog.Default()
 	}
 	if c.Alerts.Instance == "" {
-		c.Alerts.Instance, _ = os.Hostname() // "" if there is no host name
+		c.Alerts.Instance, _ = os.Hostname() // "" on failure
 	}
 	if info, ok := debug.ReadBuildInfo(); ok && c.Version == "" {
 		c.Version = info.Main.Version
@@ -162,9 +162,9 @@ func New(c Config) (*Monitor, error) {
 }
 
 // Close stops all background work except sharing (see [Monitor.Share]), and closes the channels of
-// subscribers. It also posts the messages that wait for webhooks: the alerts, for at most five
-// seconds, and then the thresholds, for at most five seconds. The counts can still be read after
-// Close. Close always returns nil.
+// subscribers. It also posts the queued messages to webhooks: first the alerts, then the
+// thresholds, each for at most five seconds. The counts can still be read after Close. Close always
+// returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)
@@ -177,7 +177,6 @@ func (m *Monitor) Close() error {
 	return nil
 }
 
-// run takes a sample every second.
 func (m *Monitor) run() {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -191,8 +190,8 @@ func (m *Monitor) run() {
 	}
 }
 
-// sample is called once a second. It adds the second to the history, evaluates the alerts and sends
-// a tick to subscribers.
+// sample adds the last second to the history, evaluates the alerts and sends a tick to subscribers.
+// It is called once a second.
 func (m *Monitor) sample(now time.Time) {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()

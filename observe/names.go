@@ -91,7 +91,6 @@ func (n *names) tag(subject []byte) []byte {
 	return hash.Sum(nil)[:refTag]
 }
 
-// crypt encrypts or decrypts text.
 func (n *names) crypt(tag, text []byte) []byte {
 	var start [aes.BlockSize]byte
 	copy(start[:], tag)

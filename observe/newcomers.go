@@ -71,7 +71,7 @@ func (n *newcomers) allowed(results []policy.Result) {
 	}
 }
 
-// came counts a request by a subject.
+// came counts a request by a subject whose hash ends with enough zero bits for the sample.
 func (n *newcomers) came(subject string) {
 	hash := maphash.String(n.seed, subject)
 	t := n.table.Load()
@@ -83,8 +83,8 @@ func (n *newcomers) came(subject string) {
 	}
 }
 
-// find returns the slot of a subject. If the subject has none, find takes a free slot. It returns
-// nil if there is no free slot for the subject.
+// find returns the slot of a subject. If the subject has none, it takes a free slot. If no slot is
+// free for the subject, it returns nil and marks the sample as full.
 func (t *sample) find(hash uint64, subject string) *sampled {
 	for i := range uint64(sampleTries) {
 		s := &t.slots[(hash>>32+i)%sampleSize]
@@ -134,8 +134,8 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes end
-// with fewer zero bits than the argument zeros.
+// without returns a copy of the sample without expired subjects, and without subjects whose hashes
+// end with too few zero bits. The argument zeros is the minimum number.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
 	for i := range t.slots {
@@ -153,9 +153,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since examines the subjects that were first seen after the time at. It returns their most
-// frequent kind, the estimated number of subjects of that kind, and the share of the requests in
-// the last half minute that came from all of these subjects, of any kind.
+// since examines the subjects that were first seen after at. It returns the most frequent kind of
+// these subjects, the estimated number of subjects of this kind, and the share of the requests in
+// the last half minute that came from new subjects of any kind.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

@@ -15,8 +15,8 @@ import (
 // and outbound registries.
 //
 // A decision is counted once, where it was requested: by a guard, by the Envoy service, or for an
-// outbound call. The decision of the stack below is not counted again. For stacks that limiters use
-// directly, see [Monitor.StackObserver].
+// outbound call. The decision of the underlying stack is not counted again. For stacks that
+// limiters use directly, see [Monitor.StackObserver].
 func (m *Monitor) Observe(_ context.Context, event stint.Event) {
 	switch e := event.(type) {
 	case *policy.Verdict:

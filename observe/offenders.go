@@ -46,7 +46,7 @@ const policyKind = "policy"
 // offenders is safe for concurrent use.
 type offenders struct {
 	names  *names
-	shadow *shadowReports // the reports on rules in shadow
+	shadow *shadowReports
 	start  time.Time
 	flood  atomic.Bool
 
@@ -114,7 +114,7 @@ func (o *offenders) tick(now time.Time) {
 	o.suspects.tick(now)
 }
 
-// turn clears the panes that have left the window.
+// turn moves the window forward, and clears the panes that have left it.
 func (o *offenders) turn(now time.Time) {
 	pane := int64(now.Sub(o.start) / paneLength)
 	for forgotten := 0; o.pane < pane && forgotten < panes; forgotten++ {
@@ -136,7 +136,8 @@ func (o *offenders) sketch(kind int) *sketch {
 	return *s
 }
 
-// top returns up to n offenders of a kind, those with the most denials first.
+// top returns the n offenders of a kind with the most denials, or all if there are fewer, in
+// descending order of denials.
 func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	k := slices.Index(offenderKinds[:], kind)
 	if k < 0 {
@@ -145,7 +146,8 @@ func (o *offenders) top(kind string, n int, now time.Time) []Offender {
 	return o.rank(kind, o.merge(k, now), n, now)
 }
 
-// rank returns up to n offenders from the counters of a kind, those with the highest counts first.
+// rank converts counters of a kind to offenders: the n with the highest counts, or all if there are
+// fewer, in descending order of counts.
 func (o *offenders) rank(kind string, all []counter, n int, now time.Time) []Offender {
 	counters := topCounters(all, n)
 	o.mu.Lock()
@@ -194,7 +196,7 @@ func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	return found, o.suspects.byName[name] != nil
 }
 
-// of returns what is known about a subject.
+// of returns what is known about the subject kept under a name. The caller holds the lock.
 func (o *offenders) of(name string, now time.Time) Offender {
 	c := counter{name: name}
 	for i := range int64(panes) {
@@ -213,9 +215,9 @@ func (o *offenders) of(name string, now time.Time) Offender {
 	return o.show(c, offenderKinds[kindOf(name)], now)
 }
 
-// merge adds up the panes of a kind.
+// merge adds up the counters of a kind in all panes.
 func (o *offenders) merge(kind int, now time.Time) []counter {
-	unseen := int64(0) // highest possible count of a subject that no pane contains
+	unseen := int64(0) // highest possible count of a subject without a counter in any pane
 	found := map[string]int{}
 	var all []counter
 	for _, s := range o.snapshot(kind, now) {
@@ -239,7 +241,6 @@ func (o *offenders) merge(kind int, now time.Time) []counter {
 	return all
 }
 
-// counted is a copy of the counts of a sketch.
 type counted struct {
 	counters []counter
 	least    int64

@@ -28,7 +28,6 @@ type sketch struct {
 	size     int
 }
 
-// counter counts a name.
 type counter struct {
 	name     string
 	note     string // note of the last addition
@@ -65,7 +64,8 @@ func (s *sketch) add(name, note string, weight int64) {
 	s.sink(c.position)
 }
 
-// topCounters sorts counters and returns up to n of them, those with the highest counts first.
+// topCounters sorts counters, the highest count first, and returns the first n, or all if there are
+// fewer.
 func topCounters(all []counter, n int) []counter {
 	slices.SortFunc(all, func(a, b counter) int {
 		return cmp.Or(cmp.Compare(b.count, a.count), cmp.Compare(b.seen, a.seen), strings.Compare(a.name, b.name))
@@ -114,7 +114,6 @@ func (s *sketch) sink(at int32) {
 	}
 }
 
-// count returns the count of the counter at a position in the heap.
 func (s *sketch) count(at int32) int64 { return s.counters[s.heap[at]].count }
 
 func (s *sketch) swap(a, b int32) {

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/outbound"
 )
 
-// calls counts the calls to one third-party API.
 type calls struct {
 	series    *series
 	waits     *histogram

@@ -24,13 +24,13 @@ const (
 	deniedDegraded // denied without the store
 	unavailable    // denied because the store could not decide
 
-	failedFirst // the first of the failures, one for each of errkind.Kinds
+	failedFirst // the first failure; there is one for each of errkind.Kinds
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1
 )
 
-// These constants are the outcomes of decisions, as labels.
+// These constants are the values of the metric label outcome.
 const (
 	allowedOutcome = "allowed"
 	deniedOutcome  = "denied"
@@ -44,7 +44,7 @@ var reasonNames = [...]string{
 	invalid: "invalid", canceled: "canceled",
 }
 
-// String returns the reason as a label.
+// String returns the name of the reason, as in metrics and in the field Reason of a [Denial].
 func (r reason) String() string {
 	if r >= failedFirst && r < invalid {
 		return errkind.Kinds[r-failedFirst].String()
@@ -52,7 +52,6 @@ func (r reason) String() string {
 	return reasonNames[r]
 }
 
-// outcome returns the outcome as a label.
 func (r reason) outcome() string {
 	switch {
 	case r < overLimit:

@@ -1,10 +1,9 @@
 package observe
 
-// ring keeps the items that were pushed last, at most size of them. It allocates memory as it
-// grows.
+// ring keeps the newest items, at most size of them. It allocates memory as it grows.
 type ring[T any] struct {
 	items []T
-	next  int // index of the next item once the ring is full
+	next  int // index of the oldest item once the ring is full
 	size  int
 }
 
@@ -20,7 +19,7 @@ func (r *ring[T]) push(item T) {
 	r.next = (r.next + 1) % r.size
 }
 
-// last returns a copy of up to n items, the newest last.
+// last returns a copy of the newest n items, or of all items if there are fewer, oldest first.
 func (r *ring[T]) last(n int) []T {
 	n = min(max(n, 0), len(r.items))
 	items := make([]T, 0, n)

@@ -17,7 +17,7 @@ type seriesName struct {
 	outbound     bool
 }
 
-// rest returns the name to use if there are maxSeries series already.
+// rest returns the name to use for n if there are maxSeries series already.
 func (n seriesName) rest() seriesName {
 	return seriesName{tier: other, policy: other, outbound: n.outbound}
 }
@@ -60,7 +60,7 @@ func (l *ledger) of(tier, policy string) *series {
 	return l.find(tier, policy)
 }
 
-// find looks up a series by its names, and caches it for of.
+// find looks up a series by its names, or creates it, and adds it to the cache that of uses.
 func (l *ledger) find(tier, policy string) *series {
 	s := l.get(seriesName{tier: clean(tier), policy: clean(policy)})
 	l.recent[recentIndex(tier, policy)].Store(&recentSeries{tier, policy, s})

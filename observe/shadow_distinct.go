@@ -38,7 +38,7 @@ func (d *distinct) add(hash uint64) {
 
 // spill switches from exact counting to estimating.
 func (d *distinct) spill() {
-	d.many, _ = hyperloglog.NewSketch(distinctPrecision, false) // fails only for other precisions
+	d.many, _ = hyperloglog.NewSketch(distinctPrecision, false) // cannot fail with this precision
 	for hash := range d.few {
 		d.many.InsertHash(hash)
 	}
@@ -50,7 +50,7 @@ func (d *distinct) merge(e *distinct) {
 		if d.many == nil {
 			d.spill()
 		}
-		_ = d.many.Merge(e.many) // fails only if the precisions differ
+		_ = d.many.Merge(e.many) // cannot fail, because all precisions are equal
 	}
 	for hash := range e.few {
 		d.add(hash)

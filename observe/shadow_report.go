@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ShadowReport shows the denials that the limits in shadow of a tier or policy would have caused if
-// enforced. Limits in shadow are checked only for requests that all other limits allow. If the
-// store does not answer in time, the request counts as not denied.
+// ShadowReport is about a tier or policy with limits in shadow. It shows the denials that these
+// limits would cause if they were enforced. They are checked only for requests that all other
+// limits allow. If the store does not answer in time, the request counts as not denied.
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -69,8 +69,8 @@ const (
 	shadowMinutes = 10
 	// shadowTop is the maximum number of subjects whose denials in shadow are counted individually.
 	shadowTop = 100
-	// shadowSeen is the maximum number of subjects for which the report can tell, without the lock,
-	// that they have already been counted in this minute.
+	// shadowSeen is the maximum number of subjects that a report remembers as counted in this minute.
+	// It can look up these subjects without the lock.
 	shadowSeen = 256
 )
 
@@ -122,9 +122,9 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 	return r
 }
 
-// add counts a request of a subject. The argument hash is the hash of the subject.
+// add counts a request by the subject with the given hash.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
-	const spread = 0x9e3779b97f4a7c15 // so that the marks of a subject in two minutes differ
+	const spread = 0x9e3779b97f4a7c15 // gives a subject a different mark in each minute
 	r.requests.add(in, shadowAll, 1)
 	mark, seen := hash+uint64(r.minute.Load())*spread, &r.seen[hash%shadowSeen]
 	if denied {
@@ -172,7 +172,6 @@ func (r *shadowReport) idle() bool {
 	return r.first < oldest && r.requests.sum(shadowAll) == r.minutes[oldest%shadowMinutes].requests
 }
 
-// shadowSnapshot is a copy of a report.
 type shadowSnapshot struct {
 	total   shadowRecord
 	minutes []shadowRecord // oldest first

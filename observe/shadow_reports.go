@@ -25,8 +25,8 @@ type shadowReports struct {
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. After that, a rule that has no report
-	// because there were too many reports can get one.
+	// does not keep rules that are no longer in force. Then a rule that has no report because there
+	// were too many can get one.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -41,7 +41,6 @@ type recentReport struct {
 	*shadowReport
 }
 
-// shadowName identifies a report.
 type shadowName struct{ tier, policy, limits string }
 
 func newShadowReports(n *names) *shadowReports {

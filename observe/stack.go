@@ -20,8 +20,8 @@ var storeOps = [...]string{"take", "amend", "command", "ping", other}
 const pingOp = 3
 
 var (
-	// fallbackModes are the modes in which a stack decides if the store fails. savers are the
-	// sources of decisions that need no call to a working store.
+	// fallbackModes has the names of the modes in which a stack decides if the store fails. savers
+	// lists the sources of decisions that need no call to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
 	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}
@@ -106,7 +106,8 @@ func (m *Monitor) StackObserver() stint.Observer { return limiters{m} }
 
 type limiters struct{ *Monitor }
 
-// noRule stands for the limits of limiters, which do not come from a rule in a configuration.
+// noRule is the rule under which decisions of limiters are counted, because their limits do not
+// come from a configuration.
 var noRule = policy.Rule{Index: -1}
 
 // Observe implements [stint.Observer].

@@ -43,8 +43,8 @@ func (m *Monitor) shown() *history {
 // is longer than a second, steps of ten seconds for the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns up to n offenders of a kind, those with the most denials in the last minutes first.
-// See [Offender.Kind].
+// Top returns the n offenders of a kind with the most denials in the last minutes, or all if there
+// are fewer, in descending order of denials. See [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
 		return f.top(kind, n, time.Now())
@@ -75,8 +75,8 @@ func (m *Monitor) SubjectOf(ref string) (string, bool) { return m.names.subject(
 // The monitor ignores Up, DownSince and LastError in the result of the probe, because it derives
 // them from calls to the store. A [stint.StoreError] of kind "timeout" or "unreachable", or
 // [context.DeadlineExceeded], means that the store does not answer. Any other error means that the
-// store answers but does not report its health, for instance for lack of permission. With an error,
-// the probe may also return fields that it knows without the store, such as Kind.
+// store answers but does not report its health, for instance because it lacks permission. With an
+// error, the probe may also return fields that it knows without the store, such as Kind.
 func (m *Monitor) WatchStore(probe func(ctx context.Context) (StoreHealth, error)) {
 	m.watch.watch(probe)
 }

@@ -61,10 +61,9 @@ type storeWatch struct {
 	probed    StoreHealth
 	outage    *Outage            // the current outage, as of the last call of health; nil if none
 	before    *Outage            // the last outage that has ended
-	stop      context.CancelFunc // stops the last poll
+	stop      context.CancelFunc // stops the current poll
 }
 
-// newStoreWatch returns a watch that assumes the store is up.
 func newStoreWatch() *storeWatch {
 	w := &storeWatch{start: time.Now(), stop: func() {}, hurry: make(chan struct{}, 1)}
 	w.life, w.end = context.WithCancel(context.Background())
@@ -108,7 +107,7 @@ func (w *storeWatch) called(err error, now time.Time) {
 }
 
 // isFailure reports whether an error means that the store failed. It returns false if the caller
-// gave up, the call was not made, or a slot of a Cluster is being moved.
+// canceled the call, if the call was not made, or if a slot of a Cluster is being moved.
 func isFailure(err error) bool {
 	var failure *stint.StoreError
 	return errors.As(err, &failure) && failure.Kind != stint.KindRefused && failure.Kind != stint.KindMigrating &&
@@ -120,7 +119,7 @@ func (w *storeWatch) up() {
 	w.down.Store(false)
 }
 
-// fails records a failure of the store.
+// fails records a failure of the store. The caller holds the lock.
 func (w *storeWatch) fails(err error, now time.Time) {
 	w.failure, w.lastError, w.errorAt = err, label.Line(err.Error()), now
 	w.votes.Add(err, now)

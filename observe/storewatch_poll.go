@@ -13,8 +13,8 @@ import (
 // probe gets the health of a store; see [Monitor.WatchStore].
 type probe = func(ctx context.Context) (StoreHealth, error)
 
-// watch starts to probe the store every few seconds, until close. A new probe replaces the previous
-// one.
+// watch probes the store every few seconds, until close is called. A new probe replaces the
+// previous one.
 func (w *storeWatch) watch(ask probe) {
 	ctx, cancel := context.WithCancel(w.life)
 	w.mu.Lock()
@@ -26,7 +26,7 @@ func (w *storeWatch) watch(ask probe) {
 	}
 }
 
-// close ends probing permanently.
+// close stops probing permanently.
 func (w *storeWatch) close() {
 	w.mu.Lock()
 	w.end()
@@ -70,7 +70,7 @@ func (w *storeWatch) ask(ctx context.Context, ask probe) {
 		return
 	}
 	idle := now.Sub(w.start.Add(time.Duration(w.succeeded.Load()))) >= quiet && now.Sub(w.failed) >= quiet
-	if err != nil && health.Kind != "" { // keep the last values that only the store knows
+	if err != nil && health.Kind != "" { // keep the last values that only the store can report
 		health.Redis, health.Warnings, health.At = w.probed.Redis, w.probed.Warnings, w.probed.At
 		health.Lost = w.probed.Lost
 		w.probed = health

@@ -8,8 +8,9 @@ const ticksAhead = 4
 
 // subscribers holds the channels that receive a tick every second.
 type subscribers struct {
-	mu   sync.Mutex
-	each map[chan Tick]bool // true if the subscriber may have missed a change of alerts; nil once closed
+	mu sync.Mutex
+	// each is nil once closed. A value is true if the subscriber may have missed a change of alerts.
+	each map[chan Tick]bool
 }
 
 // send sends a tick to all subscribers. If a subscriber is new or has missed a tick, it receives

@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// surgeLife is the time after which the rate of a surge counts as the usual rate.
+	// surgeLife is the maximum duration of a surge. After that, its rate counts as the usual rate.
 	surgeLife = time.Hour
-	// If new subjects send at least surgeShare of the requests, they explain a surge.
+	// surgeShare is the minimum share of the requests that new subjects must send to explain a surge.
 	surgeShare = 0.5
 )
 
@@ -29,7 +29,7 @@ type surges struct {
 }
 
 // look compares the last minute with the usual rate. It also returns the counts of that minute. If
-// there is no surge, only Times is set in found; it is 0 if there is too little data.
+// there is no surge, it sets only Times in found, and leaves it 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()

@@ -48,7 +48,7 @@ type suspect struct {
 	first, last time.Time // the first and the last denial
 	denied      int64
 	allowed     atomic.Int64
-	// banned counts the denials by a ban since the subject was last allowed, or denied by a limit.
+	// banned counts the denials by a ban since the subject was last allowed or last denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
 	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks, indexed like suspects.at
@@ -59,7 +59,7 @@ type policyDenials struct {
 	denied int64
 }
 
-// denied adds denials of a subject.
+// denied counts n denials of a subject by a policy or, if banned is true, by a ban.
 func (s *suspects) denied(name, policy string, banned bool, now time.Time, n int64) {
 	e := s.byName[name]
 	if e == nil {
@@ -168,7 +168,7 @@ func (s *suspects) worst() []string {
 	}
 	var all []*suspect
 	for e := s.each.Front(); e != nil && denied(e.Value.(*suspect)) > 0; e = e.Next() {
-		all = append(all, e.Value.(*suspect)) // those that follow the last one were last denied even earlier
+		all = append(all, e.Value.(*suspect)) // each is sorted by last denial, so the rest were not denied recently either
 	}
 	slices.SortFunc(all, func(a, b *suspect) int {
 		return cmp.Or(cmp.Compare(denied(b), denied(a)), cmp.Compare(a.name, b.name))

@@ -23,7 +23,6 @@ type thresholds struct {
 	webhooks webhooks
 }
 
-// thresholdName is the key by which thresholds counts events.
 type thresholdName struct {
 	tier, policy string
 	percent      int
@@ -53,7 +52,6 @@ func thresholdPlan(name string, key []byte) webhookPlan {
 	return plan
 }
 
-// add counts, logs and posts an event.
 func (t *thresholds) add(e *policy.Threshold, names *names) {
 	name := thresholdName{clean(e.Rule.Tier), clean(e.Rule.Policy), e.Percent}
 	t.counts.get(name).Add(1)

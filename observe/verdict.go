@@ -36,7 +36,7 @@ func (m *Monitor) verdict(v *policy.Verdict) {
 	m.ledger.ofRoute(v).count(in, why)
 }
 
-// shadowed counts an allowed request that rules in shadow were checked for.
+// shadowed counts an allowed request for which rules in shadow were checked.
 func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 	m.offenders.shadow.verdict(in, v)
 	var would *policy.Result // the first result that would have denied the request
@@ -47,7 +47,8 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		limited := !v.Results[0].Shadow || v.Set == nil // for Envoy (no Set), limits in shadow count as limits too
+		// A verdict of the Envoy service has no Set. For it, limits in shadow also count as limits.
+		limited := !v.Results[0].Shadow || v.Set == nil
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return
 	}
@@ -64,7 +65,7 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	if result != nil && !d.Banned && !d.Unavailable {
 		s = m.ledger.ofRule(result.Rule)
 	} else {
-		s, result = m.ledger.ofRoute(v), nil // no limit denied
+		s, result = m.ledger.ofRoute(v), nil // no limit denied the request
 	}
 	why := denial(d)
 	nth := s.count(in, why)
@@ -87,7 +88,8 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 }
 
 // show adds to the feed a request that was denied, or would be denied if enforced (shadow). The
-// argument result is the result that denies it, or nil if a ban or an unavailable store does.
+// argument result is the result that denies the request. It is nil if the cause is a ban or an
+// unavailable store.
 func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
 	d := &v.Decision
 	switch {

@@ -11,7 +11,7 @@ import (
 // are shortened unless [Config.ShowSubjects] is set. A Ref identifies a subject in later queries,
 // even if the subject is shortened.
 
-// Counts has numbers of decisions by outcome.
+// Counts holds the numbers of decisions by outcome.
 type Counts struct {
 	Allowed int64 `json:"allowed"`
 	// Denied is the number of requests denied because of a limit, a ban or an unavailable store.
@@ -33,12 +33,13 @@ type Point struct {
 	Counts
 	// Saved is the number of decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
-	// P50 and P99 are percentiles of the durations of decisions, in seconds; 0 without decisions.
-	// If several processes share their counts, each percentile is the largest one in any process.
+	// P50 and P99 are percentiles of the durations of decisions, in seconds. They are 0 if there were
+	// no decisions. If several processes share their counts, each percentile is the largest one in any
+	// process.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
-	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls
-	// that failed, and Carried the number of requests in all calls. StoreP50 and StoreP99 are
+	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls that
+	// failed, and Carried is the number of requests in all calls. StoreP50 and StoreP99 are
 	// percentiles of the durations of calls, in seconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
@@ -117,7 +118,7 @@ type Offender struct {
 	Subject string `json:"subject"`
 	// Ref is "" for a policy, and for a subject that is too long to be kept.
 	Ref string `json:"ref,omitempty"`
-	// Denied is an upper bound for the number of denials. AtLeast is a lower bound.
+	// Denied is an upper bound on the number of denials. AtLeast is a lower bound.
 	Denied  int64 `json:"denied"`
 	AtLeast int64 `json:"at_least"`
 	// Policy is the policy that denied the subject last. "tier free" stands for the limits of the
@@ -187,7 +188,7 @@ type StoreHealth struct {
 	Subjects int64 `json:"subjects,omitempty"`
 	Bytes    int64 `json:"bytes,omitempty"`
 	MaxBytes int64 `json:"max_bytes,omitempty"`
-	// Redis has the values that Redis reports about itself. It is nil for other stores, and until
+	// Redis holds the values that Redis reports about itself. It is nil for other stores, and until
 	// Redis has reported for the first time.
 	Redis *RedisInfo `json:"redis,omitempty"`
 }
@@ -206,7 +207,7 @@ type Outage struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RedisInfo has values that Redis reports about itself.
+// RedisInfo holds values that Redis reports about itself.
 type RedisInfo struct {
 	Version      string  `json:"version"`
 	OpsPerSecond float64 `json:"ops_per_second"`
@@ -222,8 +223,8 @@ type RedisInfo struct {
 	// seconds; 1 is a whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps is the number of times that this process has detected that the clock of a server
-	// was set. LastClockStep describes the last such change of a clock.
+	// ClockSteps is the number of clock changes of servers that this process has detected.
+	// LastClockStep describes the most recent one.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
 }
@@ -239,24 +240,24 @@ type ClockStep struct {
 // Tick is the message that subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
-	// Series has the series that have changed. The field Recent of each contains only the change.
+	// Series lists the series that have changed. Their field Recent contains only the change.
 	Series []Series `json:"series"`
 	// Violations lists violations of this second, newest last. Unshown is the number of violations
 	// of this second that are not listed.
 	Violations []Violation `json:"violations"`
 	Unshown    int64       `json:"unshown"`
-	// Offenders has up to three subjects: those with the most denials in the last ten seconds.
+	// Offenders lists the subjects with the most denials in the last ten seconds, at most three.
 	Offenders []Offender `json:"offenders"`
-	// Alerts has all alerts, or is nil if nothing is new since the last tick: no alert has changed
-	// its state, and no alert that is not ok has changed its value or summary. A subscriber that is
-	// new or has missed a tick always receives all alerts.
+	// Alerts lists all alerts. It is nil if, since the last tick, no alert has changed its state, and
+	// no pending or firing alert has changed its value or summary. A subscriber that is new or has
+	// missed a tick always receives all alerts.
 	Alerts []Alert     `json:"alerts,omitempty"`
 	Store  StoreHealth `json:"store"`
-	// Changes are the changes of the configuration in the last hour, oldest first.
+	// Changes lists the configuration changes in the last hour, oldest first.
 	Changes []Change `json:"changes,omitempty"`
 	// Surge is the current surge, or nil.
 	Surge *Surge `json:"surge,omitempty"`
-	// Processes has the processes that share their counts, this process first. It is nil if this
+	// Processes lists the processes that share their counts, this process first. It is nil if this
 	// process does not share its counts. Point, Series, Offenders and Surge cover all processes.
 	// Violations, Changes and most Alerts cover only this process.
 	Processes []Process `json:"processes,omitempty"`

@@ -27,8 +27,8 @@ type Webhook struct {
 	// URL is the address. It begins with https://, or with http:// if the host is a loopback
 	// address. Redirects are not followed.
 	URL string
-	// Key signs messages, so that the receiver can verify who sent them. Key must have at least 16
-	// bytes.
+	// Key is the key with which messages are signed, so that the receiver can verify the sender. It
+	// must have at least 16 bytes.
 	Key []byte
 }
 
@@ -56,7 +56,7 @@ const (
 )
 
 type message struct {
-	id   string // the id of the event
+	id   string // id of the event
 	what string // what the message is about, for the log
 	body []byte
 }
@@ -68,7 +68,7 @@ type webhookPlan struct {
 	media   string // the media type of the bodies
 	key     []byte // signs the messages; nil for unsigned messages
 	queue   int    // maximum number of waiting messages
-	workers int    // the number of messages posted at the same time; one worker keeps their order
+	workers int    // number of messages posted concurrently; 1 preserves their order
 	// pauses lists the pauses before the second and each later attempt to post a message.
 	pauses []time.Duration
 }
@@ -109,7 +109,7 @@ func (all webhooks) close() {
 	work.Wait()
 }
 
-// newWebhook returns a webhook that has not been started.
+// newWebhook returns a webhook that does not post messages until start is called.
 func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook {
 	return &webhook{webhookPlan: plan, address: address, logger: logger, drain: webhookDrain,
 		queue: make(chan message, plan.queue), closing: make(chan struct{}),
@@ -122,7 +122,7 @@ func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook 
 	}
 }
 
-// start starts posting. It returns the webhook.
+// start starts posting, and returns w.
 func (w *webhook) start() *webhook {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel

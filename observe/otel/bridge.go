@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// These constants are the suffixes of instrument names for a histogram.
+// These constants are the suffixes of the names of instruments for histograms and summaries.
 const (
 	countOf  = ".count"
 	sumOf    = ".sum"

@@ -22,7 +22,7 @@ import (
 //	stint.tier            the request's tier
 //	stint.policy          the policy that decided, or "" for the tier's own limits
 //	stint.limit           the decisive limit, such as "10/1m"
-//	stint.remaining       the units left of that limit
+//	stint.remaining       the remaining units of that limit
 //	stint.retry_after_ms  the wait after a denial; -1 means never
 //	stint.degraded        whether the decision was made without the store
 //
