@@ -120,7 +120,8 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 			"The store keeps only a hash of this subject because its name is too long. Enter its name.")
 		return false
 	}
-	*target = control.Target{Subject: subject, Raw: true} // a ref stands for the subject in the form that is counted
+	// A ref identifies a subject in the form in which it is counted, so the subject is used unchanged.
+	*target = control.Target{Subject: subject, Raw: true}
 	return true
 }
 

@@ -26,7 +26,6 @@ type action struct {
 	Result string `json:"result"`
 }
 
-// audit keeps the last actions. The zero value is empty.
 type audit struct {
 	mu      sync.Mutex
 	actions []action

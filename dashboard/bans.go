@@ -8,9 +8,9 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// banCache caches the list of bans in force. To list bans, a store scans everything it holds. So
-// only one caller scans at a time, and a list stays valid for several times the duration of its
-// scan. Even if many callers list bans, the store spends most of its time on other work.
+// banCache caches the list of bans in force, because a store must scan all its data to list bans.
+// Only one caller scans at a time, and a list stays valid for several times the duration of its
+// scan. So the store spends most of its time on other work, even if many callers list bans.
 type banCache struct {
 	changed atomic.Bool   // whether this process may have changed bans after the last scan
 	turn    chan struct{} // holds one value while a caller reads the list or scans the store

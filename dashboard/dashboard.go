@@ -75,7 +75,6 @@ const (
 	maxImport = 16 << 20
 )
 
-// dashboard serves the page and its API.
 type dashboard struct {
 	c      Config
 	admin  *control.Admin // nil without a store

@@ -33,8 +33,8 @@ func tiersOf(set *policy.Set) []ruleList {
 	return list
 }
 
-// policiesOf returns the policies of a set. tiers are the tiers of the set, from tiersOf. The text
-// of a limit that applies only to some tiers names these tiers.
+// policiesOf returns the policies of a set. tiers are the tiers of the set, from tiersOf. If a
+// limit applies only to some tiers, its text names them.
 func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 	ofTiers := tiers[0].Failure // a set has at least one tier
 	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {

@@ -21,10 +21,10 @@ const (
 	usualTop, mostTop               = 20, 1000
 	usualViolations, mostViolations = 100, 1000
 	usualBans                       = 100
-	usualHit, mostHit               = 10, 100 // subjects in a shadow report
+	usualHit, mostHit               = 10, 100 // number of subjects in a shadow report
 )
 
-// kinds are the kinds of offenders: the values of the parameter by.
+// kinds lists the kinds of offenders, which are the values of the query parameter "by".
 var kinds = []string{"ip", "user", "apikey", "session", "internal", "envoy", "other", policyKind}
 
 const policyKind = "policy"
@@ -115,11 +115,10 @@ func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, map[string]any{"denials": d.namesFor(r).denials(list)})
 }
 
-// subjectState describes one subject.
 type subjectState struct {
 	control.Subject
 	Ref string `json:"ref"`
-	// Denials describes the subject's recent denials; nil if none are known.
+	// Denials describes the subject's recent denials. It is nil if none are known.
 	Denials *observe.Offender `json:"denials,omitempty"`
 }
 

@@ -34,13 +34,12 @@ func (d *dashboard) mayName(r *http.Request) bool {
 	return operates
 }
 
-// refOf returns the ref of a subject.
 func refOf(m *observe.Monitor, subject string) string {
 	known, _ := m.Offender(subject)
 	return known.Ref
 }
 
-// of returns a subject as it is displayed.
+// of returns the text to display for a subject.
 func (n names) of(subject string) string {
 	if n.full {
 		return label.Line(subject)
@@ -48,9 +47,9 @@ func (n names) of(subject string) string {
 	return label.Tagged(subject, refOf(n.monitor, subject))
 }
 
-// shown returns a subject from a list of the monitor as it is displayed. text is the subject as the
-// monitor shows it. If the monitor did not keep the subject in full, because it was too long, there
-// is no ref, and shown shortens text.
+// shown returns the text to display for a subject in one of the monitor's lists. The argument text
+// is the subject as the monitor shows it. If the subject was too long for the monitor to keep,
+// there is no ref, and shown shortens text.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -96,9 +95,9 @@ func (n names) actions(list []action) []action {
 }
 
 // shorten shortens the subject of an answer for callers who may not see names in full. It leaves
-// the subject unchanged if the caller sent the name, and so knows it. If Who is nil, it also leaves
-// the subject unchanged, because callers are then not distinguished. names=short always shortens
-// the subject.
+// the subject unchanged if the caller knows the name because the request contains it. If Who is
+// nil, it also leaves the subject unchanged, because callers are then not distinguished.
+// names=short always shortens the subject.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

@@ -21,8 +21,8 @@ type outboundState struct {
 	// Used and Capacity belong to the limit that is closest to full.
 	Used     int64 `json:"used"`
 	Capacity int64 `json:"capacity"`
-	// Calls is the number of calls made. Waited is the number of these calls that waited, and
-	// AverageWait is the mean of their waits. Waiting is the number of calls that are waiting now.
+	// Calls is the number of calls that were made. Waited is the number of these calls that waited,
+	// and AverageWait is the mean of their waits. Waiting is the number of calls that are waiting now.
 	// Denied is the number of calls that gave up.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`

@@ -70,7 +70,6 @@ func (d *dashboard) setOverride(w http.ResponseWriter, r *http.Request, by opera
 		})
 }
 
-// describe describes an override for the audit log: its limits, its end and its reason.
 func describe(o *overrides.Override) string {
 	text := label.Line(o.Policy) + " " + label.List(o.Limits)
 	if o.Lower {

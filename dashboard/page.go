@@ -27,7 +27,8 @@ type page struct {
 // pages holds the files of the page, by path.
 type pages map[string]page
 
-// media holds media types by extension. Those of package mime would depend on the host.
+// media holds the media types by extension. Package mime is not used, because its types depend on
+// the host.
 var media = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -87,8 +88,8 @@ func (all pages) file(w http.ResponseWriter, r *http.Request) {
 	all.serve(w, r, r.URL.Path)
 }
 
-// serve serves a file. Browsers cache the file but revalidate it every time, because the program
-// may have been updated.
+// serve serves a file. Browsers may cache the file, but must revalidate it every time, because the
+// program may have been updated.
 func (all pages) serve(w http.ResponseWriter, r *http.Request, name string) {
 	file, ok := all[name]
 	if !ok {

@@ -21,7 +21,8 @@ func protect(h http.Header) {
 }
 
 // sameSite refuses requests that a page of another site sends from a user's browser. Such a page
-// cannot read the answers, but its requests could make changes or use up all streams.
+// cannot read the answers, but without this check its requests could make changes or use up all
+// streams.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) {
@@ -39,8 +40,8 @@ const (
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
 )
 
-// operator is the sender of a request that requires a name: its name, its address, and whether it
-// may make changes.
+// operator is the sender of a request that requires a name. The field peer is its address, and
+// operates reports whether it may make changes.
 type operator struct {
 	name, peer string
 	operates   bool

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// refuse answers a request with an error.
+// refuse answers a request with the status and the message for err.
 func refuse(w http.ResponseWriter, err error) {
 	if unknown, ok := errors.AsType[*control.UnknownError](err); ok {
 		answer.Refuse(w, http.StatusNotFound, "unknown_subject", sentence(unknown))

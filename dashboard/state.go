@@ -99,7 +99,8 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s)
 }
 
-// upTo removes the points after the time at, so that no point is newer than the rest of a state.
+// upTo removes the points after the time at, so that no point is newer than the other data of a
+// state.
 func upTo(at int64, points []observe.Point) []observe.Point {
 	return nonNil(slices.DeleteFunc(points, func(p observe.Point) bool { return p.At > at }))
 }

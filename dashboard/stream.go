@@ -36,7 +36,7 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // keeps proxies from buffering
 	if r.ProtoMajor == 1 {
-		h.Set("Connection", "close") // otherwise the deadline of the last event would also apply to the next answer
+		h.Set("Connection", "close") // if reused, the connection would keep the deadline of the last event
 	}
 	w.WriteHeader(http.StatusOK)
 	if send(w, nil) != nil {
@@ -60,7 +60,6 @@ func (d *dashboard) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sendTick sends a tick as a server-sent event.
 func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -69,8 +68,8 @@ func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 	return send(w, fmt.Appendf(nil, "event: tick\ndata: %s\n\n", text))
 }
 
-// send sends a part of a stream. The client must read it within sendTime, but the stream may last
-// forever. An error means that the client has disconnected or does not read.
+// send sends a part of a stream. The client must read it within sendTime. The duration of the whole
+// stream is not limited. An error means that the client has disconnected or does not read.
 func send(w http.ResponseWriter, text []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // on failure, the server's own deadline applies

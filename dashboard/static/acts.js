@@ -42,8 +42,8 @@ export function ban(app, s) {
 const rule = (l) => (["envoy", "outbound"].includes(l.tier) ? null : l.policy || l.tier || null);
 
 /**
- * raisable returns the limits of a subject that can be raised, without duplicates, the highest
- * share of usage first.
+ * raisable returns the limits of a subject that can be raised, without duplicates, in descending
+ * order of the share that is used.
  */
 export function raisable(s) {
   const all = new Map();

@@ -14,7 +14,7 @@ export function alertRows(node, alerts) {
     h("span", { class: "value" }, `${measured(a.value, a.unit)}, threshold ${measured(a.threshold, a.unit)}`),
     h("span", { class: "since" }, time(a.since) && a.unit !== "s" ? forHowLong(time(a.since)) : ""),
     h("span", { class: "summary" }, a.summary)));
-  if (pending.length > 0) { // the summary of an alert appears only when the alert fires
+  if (pending.length > 0) { // pending alerts are shown without their summaries
     rows.push(h("div", { class: "alert pending" },
       h("span", { class: "glyph", "aria-hidden": "true" }, "○"),
       h("span", { class: "state" }, "pending"),

@@ -5,7 +5,7 @@ const KEY = "stint-token";
 const SHORT = "stint-names-short";
 const TICK = "event: tick\ndata: "; // the beginning of an event with a tick; its data is one line
 
-/** Refused is the error thrown for an answer with an error status, which it holds. */
+/** Refused is thrown if the server answers with an error. The field status is the HTTP status. */
 class Refused extends Error {
   constructor(status, message) {
     super(message);
@@ -15,8 +15,8 @@ class Refused extends Error {
 
 export class API {
   /**
-   * ask(wrong) asks for a token; wrong reports whether one was refused. Its promise resolves to a
-   * token or null.
+   * ask(wrong) asks for a token; wrong reports whether the last token was refused. Its promise
+   * resolves to a token or null.
    */
   constructor(ask) {
     this.ask = ask;

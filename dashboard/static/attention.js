@@ -3,7 +3,9 @@
 
 const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
 
-let gone = false; // the user has left for another page; browsers keep this page and its connections for the back button
+// gone reports whether the user has left for another page. Browsers keep this page and its
+// connections, for the back button.
+let gone = false;
 window.addEventListener("pagehide", () => (gone = true));
 window.addEventListener("pageshow", () => (gone = false));
 

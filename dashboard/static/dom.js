@@ -58,8 +58,8 @@ function around(node, child, list) {
 }
 
 /**
- * graft replaces the content of an old element with the content of a fresh one. It keeps one
- * descendant of the old element in place of the new element that matches it. It returns false if
+ * graft replaces the content of the element old with the content of fresh. It leaves kept, a
+ * descendant of old, in the document, in place of like, a descendant of fresh. It returns false if
  * that is not possible.
  */
 function graft(old, fresh, kept, like) {
@@ -86,7 +86,7 @@ const stops = (node) => [...node.querySelectorAll(FOCUSABLE)];
  */
 export function bookmark(element) {
   const name = nameOf(element);
-  const parents = []; // each with the number of tab stops before the element
+  const parents = []; // each ancestor, with the number of its tab stops before the element
   for (let node = element.parentElement; node && node !== document.body; node = node.parentElement) {
     parents.push([node, stops(node).indexOf(element)]);
   }
@@ -103,7 +103,7 @@ export function bookmark(element) {
 }
 
 /**
- * nameOf returns a text that identifies an element. The link in a row distinguishes buttons with
+ * nameOf returns a string that identifies an element. The link in a row distinguishes buttons with
  * the same name.
  */
 function nameOf(element) {

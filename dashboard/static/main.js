@@ -30,7 +30,7 @@ class App {
   filter = { text: "", tier: "", policy: "", reason: "" };
   paused = false;
   #makers = new Map(Object.entries({ overview, violations, offenders, bans, subject, limits, shadow, outbound, audit }));
-  #views = new Map(); // each view is made when it is first shown
+  #views = new Map(); // each view is created when it is first shown
   #view = null;
   #asked = false;
   #painted = 0;
@@ -207,7 +207,7 @@ class App {
     for (;;) {
       await shown();
       try {
-        if (await whileShown(follow)) say(find("link"), "Connecting…"); // the page is hidden now
+        if (await whileShown(follow)) say(find("link"), "Connecting…"); // the page is hidden
         else await this.#lost("The server closed the connection.", failures++);
       } catch (error) {
         if (this.#again.signal.aborted) continue;
@@ -229,7 +229,8 @@ class App {
 
   /**
    * lost shows that the connection is lost. It then waits 1 s, 2 s, 4 s and so on, up to 15 s, or
-   * until the user clicks the button. Without a token, it waits only for the click.
+   * until the user clicks the button. If locked is true, because a token is required, it waits only
+   * for the click.
    */
   #lost(why, failures, locked = false) {
     const pause = Math.min(15_000, 1000 * 2 ** failures) * (0.8 + 0.4 * Math.random());

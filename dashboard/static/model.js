@@ -10,7 +10,8 @@ const VIOLATIONS = 1000;
 const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
 const COUNTS = Object.keys(NOTHING);
 const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
-const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"]; // ten-second points have the largest value
+// LONGEST lists the fields of which a ten-second point has the largest value in its seconds.
+const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"];
 
 export class Model {
   points = [];

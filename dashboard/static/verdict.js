@@ -38,7 +38,9 @@ const LINGERS = 7 * 60_000;
  * the change.
  */
 const SOON = 5 * 60_000;
-/** Outages, clock steps and configuration changes are mentioned for this long. */
+/**
+ * The time for which outages, clock steps and configuration changes are mentioned, in milliseconds.
+ */
 const MENTIONED = 15 * 60_000;
 
 /**
@@ -143,7 +145,6 @@ function withoutStore({ tiers = [], policies = [] }) {
   return modes.map((mode) => `${MODES[mode]} ${[names(tiers, mode, "tier", "tiers"), names(policies, mode, "policy", "policies")].filter(Boolean).join(" and ")}.`);
 }
 
-/** storeName returns the name of a store for use in a sentence. */
 const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
 /** traffic describes the rate of decisions and the share of denials. */

@@ -51,7 +51,7 @@ export function measured(value, unit) {
   return number(value, unit);
 }
 
-/** sentence turns an error text into a sentence. */
+/** sentence formats an error text as a sentence. */
 export function sentence(text) {
   const end = /[.!?]$/.test(text) ? "" : ".";
   return text.charAt(0).toUpperCase() + text.slice(1) + end;

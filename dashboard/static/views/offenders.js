@@ -16,7 +16,7 @@ const POLICIES = columns("# | figure", "Policy or tier | subject", "Denials | fi
 /** denials formats the number of denials, as a range if it is not exact. */
 export const denials = (o) => (o.at_least < o.denied ? `${o.at_least.toLocaleString("en")} to ${o.denied.toLocaleString("en")}` : o.denied.toLocaleString("en"));
 
-/** compared draws the denials of an offender as a share of those of the first in the list. */
+/** compared draws the denials of an offender relative to those of the first one in the list. */
 export function compared(o, { denied: first }) {
   const most = first || 1;
   return bar(document, { share: o.denied / most, sure: o.at_least / most, kind: "denied", label: `${Math.round((100 * o.denied) / most)}%` });

@@ -178,8 +178,8 @@ export function subject(app) {
     if (refill(actions, button("Reset", forget), button("Ban", ban), raises ? button("Raise", raise) : null, lifts ? button("Unban", lift, "primary") : null)) actions.dataset.key = key;
   }
   /**
-   * cardWidth returns the inner width of a card if as many columns are shown as fit. parts.css has
-   * the same numbers.
+   * cardWidth returns the inner width of a card. The cards fill the view in as many columns as fit.
+   * The same numbers are in parts.css.
    */
   function cardWidth() {
     const wide = cards.clientWidth || 400;
@@ -200,7 +200,6 @@ function named([by = "", ...rest]) {
   return by === "ref" ? { ref: text } : { subject: text };
 }
 
-/** isOf reports whether a violation belongs to a subject. */
 const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
 /** unwritable explains why changes are disabled. */

@@ -132,7 +132,7 @@ function matches(v, filter) {
 
 const violationRow = (v) => row(COLUMNS, cells(v), { "data-serial": v.serial, ...look(v) });
 
-/** cells returns the cells for COLUMNS. */
+/** cells returns the cells of a row, in the order of COLUMNS. */
 export function cells(v) {
   return [
     clock(time(v.at) ?? 0), subjectLink(v), tierAndPolicy(v.tier, v.policy), v.limit || "–",
