@@ -9,7 +9,7 @@
 // custom properties, which a page may set.
 package chart
 
-import _ "embed" // the two files
+import _ "embed" // for Script and Style
 
 // Script is the ECMAScript module that draws the charts.
 //

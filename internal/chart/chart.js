@@ -1,11 +1,12 @@
 // Charts as SVG, and the formatting of their numbers and times. The functions that draw take a
-// document and data, and return elements. chart.css styles the elements by class: for example, it gives a series of class "denied" the color of denials. Times
-// are milliseconds since 1970. This file imports nothing, so that a report can embed it.
+// document and data, and return elements. chart.css styles the elements by class: for example, it
+// gives a series of class "denied" the color of denials. Times are in milliseconds since 1970. This
+// file imports nothing, so that a report can embed it.
 
 const SVG = "http://www.w3.org/2000/svg";
 let serial = 0; // makes pattern ids unique among the charts of a page
 
-/** el makes an SVG element. Children that are strings become text, never markup. */
+/** el creates an SVG element. Children that are strings become text, never markup. */
 const el = (doc, name, attributes, ...children) => filled(doc.createElementNS(SVG, name), attributes, children);
 
 function filled(node, attributes = {}, children = []) {
@@ -15,8 +16,8 @@ function filled(node, attributes = {}, children = []) {
 }
 
 /**
- * drawing makes an empty chart of the given size. stretched makes one whose size is set by the style
- * sheet. A chart without a label is hidden from screen readers.
+ * drawing creates an empty chart of the given size. stretched creates one whose size is set by the
+ * style sheet. A chart without a label is hidden from screen readers.
  */
 function drawing(doc, kind, width, height, label, size = { width, height }) {
   const named = label ? { role: "img", "aria-label": label } : { "aria-hidden": "true" };
@@ -271,11 +272,11 @@ export function bar(doc, spec) {
  *
  * spec: {label, width, height, now, window, used, capacity, resetAfter, retryAfter, steady, rate,
  * logged, entries: [{at, until, units}] or null}
- * window, resetAfter and retryAfter are in milliseconds. An entry whose at is null is a concurrency
- * place that is held. A limit without entries does not record the times of charges: its usage falls
- * to 0 in the time resetAfter, gradually if steady is set, otherwise at the end. A sliding limit
- * with a burst has both logged units, which leave with their entries, and a meter, which falls by
- * rate units per millisecond. Its usage is the larger of the two.
+ * window, resetAfter and retryAfter are in milliseconds. An entry whose at is null is a place that
+ * is held under a concurrency limit. A limit without entries does not record the times of charges:
+ * its usage falls to 0 in the time resetAfter, gradually if steady is set, otherwise at the end. A
+ * sliding limit with a burst has both logged units, which leave with their entries, and a meter,
+ * which falls by rate units per millisecond. Its usage is the larger of the two.
  */
 export function windowLine(doc, spec) {
   const { width, height = 120, now, used, capacity } = spec;
@@ -382,10 +383,10 @@ export function duration(ms) {
 }
 
 /**
- * figure makes a chart with a cursor that follows the pointer, or the arrow keys while the chart has
- * the focus. draw is areaChart or lineChart. The function show of the result draws a spec at the
- * available width. If the next spec has later times, the cursor stays at its time. The legend shows
- * the values at the cursor or, without a cursor, the last values.
+ * figure creates a chart with a cursor that follows the pointer, or the arrow keys while the chart
+ * has the focus. draw is areaChart or lineChart. The function show of the result draws a spec at
+ * the available width. If the next spec has later times, the cursor stays at its time. The legend
+ * shows the values at the cursor or, without a cursor, the last values.
  */
 export function figure(doc, draw, label) {
   const html = (name, attributes, ...children) => filled(doc.createElement(name), attributes, children);
