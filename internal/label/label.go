@@ -1,6 +1,6 @@
-// Package label makes texts safe to show in logs, on pages, in messages and on terminals. The
-// sender of a request chooses the subject, so a subject may contain line breaks, terminal codes,
-// part of a character, a kilobyte of text, or a secret.
+// Package label makes text safe to show in logs, on pages, in messages and on terminals. The sender
+// of a request chooses the subject, so a subject may contain line breaks, terminal codes, an
+// incomplete character, a kilobyte of text, or a secret.
 package label
 
 import (
@@ -20,7 +20,7 @@ import (
 const (
 	// shown is the number of bytes of an identifier that Short shows.
 	shown = 6
-	// longest is the maximum number of bytes of a text that Line shows.
+	// longest is the maximum number of bytes that Line shows.
 	longest = 128
 	// longestKind is the maximum length of the word before the colon in a subject. A longer word
 	// may be part of a secret, so it counts as part of the identifier.
@@ -29,8 +29,7 @@ const (
 	// tagged is the number of bytes of a ref that Tagged shows.
 	tagged = 4
 
-	// more and hidden replace text that is left out. secret replaces a password, or a user name
-	// without one.
+	// more and hidden replace omitted text. secret replaces a password, or a user name without one.
 	more, hidden = "…", ".x"
 	secret       = "xxxxx"
 )
@@ -58,9 +57,9 @@ func Tagged(subject, ref string) string {
 	return short + "#" + ref[:tagged]
 }
 
-// IsShort reports whether a text looks like a subject that [Short], [Tagged] or [Line] has
-// shortened. It cannot detect an IPv6 address that was shortened to its network and has no tag,
-// because the text looks like any other network.
+// IsShort reports whether text looks like a subject that [Short], [Tagged] or [Line] has shortened.
+// It cannot detect an IPv6 address that was shortened to its network and has no tag, because it
+// looks like any other network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
 	if at := len(identifier) - tagged - 1; at > 0 && identifier[at] == '#' && !strings.HasSuffix(text, more) {
@@ -73,15 +72,15 @@ func IsShort(text string) bool {
 		strings.Count(identifier, ".") == 3
 }
 
-// Line returns a text on one line, in printable characters, truncated if it is long. It escapes
-// unprintable characters as Go does, for example a line break as `\n`. It doubles backslashes, so
-// that different texts look different. Quotes are unchanged: logs and JSON escape them.
+// Line returns text on one line, in printable characters, truncated if it is long. It escapes
+// unprintable characters as Go does: a line break becomes `\n`. It doubles backslashes, so that
+// different texts look different. It leaves quotes unchanged, because logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(messages.Shorten(text, longest))
 	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
 }
 
-// Lines applies [Line] to each text. The result is never nil.
+// Lines applies [Line] to each element of texts. The result is never nil.
 func Lines(texts []string) []string {
 	lines := make([]string, len(texts))
 	for i, text := range texts {
@@ -90,8 +89,8 @@ func Lines(texts []string) []string {
 	return lines
 }
 
-// Wait returns the log value for a wait of length d: the duration, or "never" if d is the longest
-// duration, which logs would show as a huge one.
+// Wait returns the log value for a wait: the duration d, or "never" if d is the longest possible
+// duration, which would look like a wait of 292 years.
 func Wait(d time.Duration) slog.Value {
 	if d == math.MaxInt64 {
 		return slog.StringValue("never")
@@ -109,9 +108,9 @@ func List[T fmt.Stringer](values []T) string {
 }
 
 // URL returns a URL without its query and fragment, and with its password hidden. It also hides a
-// user name without a password, which is usually a password in the wrong place. It hides an invalid
-// or opaque URL completely, and any URL with an @ after the host: the text before the @ may belong
-// to a password that was not escaped.
+// user name without a password, which is usually a password in the wrong place. It hides the whole
+// URL if the URL is invalid or opaque, or has an @ after the host, because the text before the @
+// may be part of an unescaped password.
 func URL(text string) string {
 	u, err := url.Parse(text)
 	if err != nil || u.Opaque != "" || strings.Contains(u.EscapedPath()+u.RawQuery+u.EscapedFragment(), "@") {
@@ -144,8 +143,8 @@ func split(subject string) (kind, identifier string) {
 	return subject[:colon+1], subject[colon+1:]
 }
 
-// network returns the network of the address at the beginning of an identifier. A scope may follow
-// the address.
+// network returns the network of the address at the beginning of an identifier. The identifier may
+// continue with a scope after the address.
 func network(identifier string) (string, bool) {
 	for {
 		if a, ok := address(identifier); ok {
