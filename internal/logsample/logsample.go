@@ -2,7 +2,7 @@
 // counts the others, so that the next record can report how many were left out.
 //
 // It does not use rate.Sometimes of golang.org/x/time/rate, which does not count the events that it
-// leaves out. Besides, some packages that use logsample may depend only on the standard library.
+// leaves out. Also, some packages that use logsample may depend only on the standard library.
 package logsample
 
 import (
@@ -29,9 +29,9 @@ type Sampler struct {
 	taken int       // number of events allowed in the interval
 }
 
-// Allow reports whether to log the current event. It allows the given number of events, most, per
-// interval. An interval begins with an event and has the length every. If ok is true, left is the
-// number of events that were left out since the last logged one.
+// Allow reports whether to log the current event. In each interval, it allows only the first
+// events; most is their maximum number. An interval begins with an event and has the length every.
+// If ok is true, left is the number of events that were left out since the last logged one.
 //
 // For example, let most be 1 and every a minute. If ten events occur in a second, Allow returns (0,
 // true) for the first one and (0, false) for the others. If another event occurs a minute later,
