@@ -11,8 +11,9 @@ import (
 // axeFile is the path, from the root of the repository, at which `make setup` installs axe-core.
 const axeFile = "tools/axe/node_modules/axe-core/axe.min.js"
 
-// axeRun returns the problems that axe-core finds, one text per element. It applies every rule of
-// WCAG 2.2, levels A and AA, and every best practice, or only the given rules.
+// axeRun is a JavaScript expression for the problems that axe-core finds, one string per element.
+// It applies every rule of WCAG 2.2, levels A and AA, and every best practice, or only the given
+// rules.
 const axeRun = `((only) => axe.run(document, {
 	preload: false, // no rule used here reads style sheets
 	resultTypes: ["violations"],

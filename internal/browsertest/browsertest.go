@@ -9,9 +9,9 @@
 //		page.Wait(`document.title === "Saved"`)
 //	}
 //
-// Without -short, no test is skipped: a missing Chromium fails the test. At the end, a page fails
-// its test for every unexpected problem that the browser reported: errors in the console, failed
-// requests, violations of the content security policy.
+// Without -short, no test is skipped: a missing Chromium fails the test. At the end of a test, each
+// unexpected problem that the browser has reported fails the test: errors in the console, failed
+// requests, and violations of the content security policy.
 package browsertest
 
 import (
@@ -30,7 +30,8 @@ const (
 	// BinaryEnv is the environment variable with the path of another Chromium-based browser.
 	BinaryEnv = "STINT_CHROMIUM"
 
-	// startTimeout is long because a test machine may be busy.
+	// startTimeout is the maximum time to wait for a browser to start. It is long because a test
+	// machine may be busy.
 	startTimeout = time.Minute
 )
 
@@ -78,7 +79,7 @@ func Start(t testing.TB) *Browser {
 	if b := shared.browser; b != nil && b.ctx.Err() == nil {
 		return b
 	}
-	if shared.stop != nil { // the browser has crashed
+	if shared.stop != nil { // the browser has ended unexpectedly
 		shared.stop()
 	}
 	shared.browser, shared.stop = start(t)
@@ -128,8 +129,9 @@ func launch(path string) (*Browser, func(), error) {
 	return &Browser{ctx: ctx}, end, chromedp.Do(ctx)
 }
 
-// Page opens an empty tab of a size in pixels, which shares nothing with other tabs. It has its own
-// cookies, storage and window, so only a tab that [Page.Tab] opens in this window can hide it.
+// Page opens an empty tab with the given size in pixels. The tab shares nothing with other tabs: it
+// has its own cookies, storage and window. So only a tab that [Page.Tab] opens in this window can
+// hide it.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()
 	p := newPage(t, b.ctx, chromedp.WithNewBrowserContext())

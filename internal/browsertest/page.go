@@ -48,7 +48,7 @@ func (p *Page) Open(url string) {
 }
 
 // Tab opens an empty tab in the window of this one, with which it shares cookies, storage and
-// connections. The new tab is in front: this one, and all others of the window, are hidden until
+// connections. The new tab is in front. This tab, and all others in the window, are hidden until
 // they are shown again.
 func (p *Page) Tab() *Page {
 	p.t.Helper()
@@ -61,7 +61,7 @@ func (p *Page) Show() {
 	call(p, "show the tab", page.BringToFront, cdp.Empty{})
 }
 
-// Expect marks browser errors that contain a text, such as "401", as expected.
+// Expect marks browser errors that contain text, such as "401", as expected.
 func (p *Page) Expect(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -90,7 +90,7 @@ func (p *Page) Click(selector string) {
 	deadline := time.Now().Add(waitTimeout)
 	for Eval[bool](p, watch) {
 		p.do("click "+selector, chromedp.Click(chromedp.CSS(selector), chromedp.NodeVisible))
-		if !Eval[bool](p, "window.missed === true") { // a page that the click has opened has no such variable
+		if !Eval[bool](p, "window.missed === true") { // missed is undefined if the click has opened another page
 			return
 		}
 		if time.Now().After(deadline) {
@@ -99,15 +99,15 @@ func (p *Page) Click(selector string) {
 	}
 }
 
-// Type moves the focus to an element and types a text.
+// Type moves the focus to an element and types text.
 func (p *Page) Type(selector, text string) {
 	p.t.Helper()
 	p.do("type into "+selector, chromedp.SendKeys(chromedp.CSS(selector), text, chromedp.NodeVisible))
 }
 
 // Press presses keys, which go to the element with the focus. Keys without a character are in
-// package chromedp/kb. As with a keyboard, and unlike with chromedp's own function, a page that
-// prevents the default action of a key gets no character.
+// package chromedp/kb. If the page prevents the default action of a key, no character is typed, as
+// with a real keyboard. chromedp's own function would type it.
 func (p *Page) Press(keys string) {
 	p.t.Helper()
 	for _, key := range keys {
@@ -122,7 +122,8 @@ func (p *Page) Press(keys string) {
 	}
 }
 
-// ResizeDense changes the size of the page, which gets density device pixels per pixel.
+// ResizeDense changes the size of the page in CSS pixels, and sets the number of device pixels per
+// CSS pixel to density.
 func (p *Page) ResizeDense(width, height int, density float64) {
 	p.t.Helper()
 	p.do("resize", chromedp.EmulateViewport(int64(width), int64(height), chromedp.EmulateScale(density)))
@@ -151,7 +152,7 @@ func (p *Page) Wait(expression string) {
 	}
 }
 
-// WaitText waits until an element contains a text.
+// WaitText waits until an element contains text.
 func (p *Page) WaitText(selector, text string) {
 	p.t.Helper()
 	p.Wait("document.querySelector(" + Quote(selector) + ")?.textContent.includes(" + Quote(text) + ")")
@@ -188,11 +189,11 @@ func Eval[T any](p *Page, expression string) T {
 	return value
 }
 
-// Quote formats a text as a JavaScript string.
+// Quote formats text as a JavaScript string.
 func Quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
-		return `""` // strings always marshal
+		return `""` // cannot happen: strings can always be marshaled
 	}
 	return string(b)
 }
