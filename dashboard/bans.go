@@ -12,7 +12,7 @@ import (
 // Only one caller scans at a time, and a list stays valid for several times the duration of its
 // scan. So the store spends most of its time on other work, even if many callers list bans.
 type banCache struct {
-	changed atomic.Bool   // whether this process may have changed bans after the last scan
+	changed atomic.Bool   // whether this process may have changed bans since the last scan
 	turn    chan struct{} // holds one value while a caller reads the list or scans the store
 
 	list []control.Ban

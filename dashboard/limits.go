@@ -22,7 +22,6 @@ type ruleList struct {
 	Failure string `json:"failure"`
 }
 
-// tiersOf returns the tiers of a set, with their own limits.
 func tiersOf(set *policy.Set) []ruleList {
 	list := []ruleList{}
 	for _, tier := range set.Spec().Tiers {
@@ -55,7 +54,7 @@ func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 func listOf(name string, set *policy.Set, mine func(*policy.Rule) bool) ruleList {
 	var all []string               // the tiers that have limits
 	var texts []string             // the texts of the limits, in the order of the rules
-	whose := map[string][]string{} // the tiers of each limit
+	whose := map[string][]string{} // the tiers of each limit, by the text of the limit
 	enforced, contact := false, ""
 	for _, r := range set.Rules() {
 		if !mine(r) {

@@ -27,10 +27,9 @@ type state struct {
 	Offenders  []observe.Offender  `json:"offenders"`
 	Alerts     []observe.Alert     `json:"alerts"`
 	Store      observe.StoreHealth `json:"store"`
-	// Changes are the changes of the configuration in the last hour.
+	// Changes lists the configuration changes in the last hour.
 	Changes []observe.Change `json:"changes"`
-	// Surge is the current surge, if any.
-	Surge *observe.Surge `json:"surge,omitempty"`
+	Surge   *observe.Surge   `json:"surge,omitempty"`
 	// Processes are the processes that share their counts, this process first. Points, Long,
 	// Series, Offenders, Surge and Top cover all of them. Processes is empty if this process does
 	// not share its counts.

@@ -292,7 +292,6 @@ func (r *readings) evicting() float64 {
 	return 0
 }
 
-// describe returns the summary of the rule with its threshold.
 func (r *alertRule) describe(threshold float64) string {
 	if !strings.Contains(r.summary, "%s") {
 		return r.summary
@@ -300,7 +299,6 @@ func (r *alertRule) describe(threshold float64) string {
 	return fmt.Sprintf(r.summary, amount(threshold, r.unit))
 }
 
-// amount formats a value with its unit.
 func amount(value float64, unit string) string {
 	switch unit {
 	case "share":

@@ -40,7 +40,6 @@ func newByName[K comparable, T any](rest func(K) K, made func(K) *T) *byName[K, 
 	return &byName[K, T]{rest: rest, make: made, each: map[K]*T{}}
 }
 
-// get returns the item with the given name, creating it if necessary.
 func (n *byName[K, T]) get(name K) *T {
 	n.mu.RLock()
 	t := n.each[name]
@@ -64,7 +63,6 @@ func (n *byName[K, T]) get(name K) *T {
 	return t
 }
 
-// all returns all items in the order of creation.
 func (n *byName[K, T]) all() iter.Seq2[K, *T] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()

@@ -52,7 +52,6 @@ func (c *Change) String() string {
 	return text + " (" + strings.Join(c.Files, ", ") + ")."
 }
 
-// change is a Change with its counters.
 type change struct {
 	Change
 	denies map[reload.Rule]bool // rules that may deny more requests because of the change

@@ -113,7 +113,6 @@ func (h *history) during(d time.Duration) (decisions, storeCalls buckets) {
 	return h.last.decisions.sub(&from.decisions), h.last.storeCalls.sub(&from.storeCalls)
 }
 
-// setDurations computes the percentiles of p from the durations of decisions and store calls.
 func (p *Point) setDurations(decisions, storeCalls *buckets) {
 	p.P50, p.P99 = decisions.quantile(0.5).Seconds(), decisions.quantile(0.99).Seconds()
 	p.StoreP50, p.StoreP99 = storeCalls.quantile(0.5).Seconds(), storeCalls.quantile(0.99).Seconds()

@@ -36,10 +36,10 @@ type denials struct {
 	instance string
 
 	mu      sync.Mutex
-	config  time.Time        // when the current policies took effect
-	changes []*change        // the last changes, oldest first
-	each    []record         // a ring buffer
-	next    position         // the position of the next record
+	config  time.Time // when the current policies took effect
+	changes []*change // the last changes, oldest first
+	each    []record  // a ring buffer
+	next    position
 	latest  map[who]position // the position of the last record with each key
 }
 
@@ -126,7 +126,6 @@ func (d *denials) forget(r *record) {
 	*r = record{}
 }
 
-// expire removes the records whose last denial is more than life ago.
 func (d *denials) expire(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -137,7 +136,6 @@ func (d *denials) expire(now time.Time) {
 	}
 }
 
-// reloaded records a change of the configuration.
 func (d *denials) reloaded(source string, r *reload.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -225,9 +223,9 @@ func (m *Monitor) why(id string) []Denial {
 }
 
 // Denials lists the recorded denials of a subject, oldest first. If at is zero, it lists all of
-// them, otherwise those from ten minutes before at until one minute after at. It also asks the
-// processes that share their counts with this one; each of them returns at most its last ten
-// denials.
+// them. Otherwise, it lists only those in the ten minutes before and the minute after that time. It
+// also asks the processes that share their counts with this one; each of them returns at most its
+// last ten denials.
 func (m *Monitor) Denials(ctx context.Context, subject string, at time.Time) []Denial {
 	list := m.denialsOf(subject, at)
 	f := m.fleet.Load()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// feedSize is the maximum number of violations kept, and feedRate the maximum number kept per
+	// feedSize is the maximum number of violations kept, and feedRate is the maximum number kept per
 	// second.
 	feedSize = 1000
 	feedRate = 200
@@ -75,7 +75,6 @@ func (f *feed) drain() []Violation {
 	return f.show(ended)
 }
 
-// show converts violations for display.
 func (f *feed) show(list []violation) []Violation {
 	shown := make([]Violation, len(list))
 	for i := range list {

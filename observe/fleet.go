@@ -109,7 +109,7 @@ type fleet struct {
 	mu       sync.Mutex
 	peers    map[string]*peer
 	reading  time.Time // when the reports of other processes became readable; zero if they are not
-	lastRead time.Time // when reports were last read
+	lastRead time.Time
 	whole    sums
 }
 
@@ -159,7 +159,6 @@ func removed(id string) []driver.Row {
 	return []driver.Row{{Name: id}, {Name: id + factsSuffix}, {Name: id + askSuffix}}
 }
 
-// every returns the pause before the next report.
 func (f *fleet) every() time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

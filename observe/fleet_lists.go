@@ -73,7 +73,8 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf calls of for every other process that is not silent, and concatenates the results.
+// listOf calls its argument for every other process that is not silent, and concatenates the
+// returned lists.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +95,8 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds others, the lists of other processes, to all, and returns the result.
+// merge adds the counts in others, which other processes have reported, to all, and returns the
+// result.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all

@@ -58,7 +58,6 @@ func (n *names) ref(kept string) string {
 	return n.seal(kept)
 }
 
-// short returns the shortened form of a kept subject, for display.
 func (n *names) short(kept string) string { return label.Tagged(kept, n.ref(kept)) }
 
 // refTag is the length in bytes of the tag that begins a ref. It is long enough that two subjects

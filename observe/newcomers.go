@@ -44,10 +44,9 @@ type sample struct {
 	slots [sampleSize]sampled
 }
 
-// sampled is a subject in a sample.
 type sampled struct {
 	hash     atomic.Uint64 // 0 marks a free slot
-	kind     atomic.Int32  // the kind of the subject, an index of offenderKinds
+	kind     atomic.Int32  // an index of offenderKinds
 	requests atomic.Int64  // number of requests since the last tick
 
 	first, last time.Duration // times since the start; first is 0 until the first tick after the subject is added
@@ -71,7 +70,7 @@ func (n *newcomers) allowed(results []policy.Result) {
 	}
 }
 
-// came counts a request by a subject whose hash ends with enough zero bits for the sample.
+// came counts a request if the hash of its subject ends with enough zero bits for the sample.
 func (n *newcomers) came(subject string) {
 	hash := maphash.String(n.seed, subject)
 	t := n.table.Load()

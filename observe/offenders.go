@@ -127,7 +127,6 @@ func (o *offenders) turn(now time.Time) {
 	}
 }
 
-// sketch returns the sketch of a kind in the newest pane.
 func (o *offenders) sketch(kind int) *sketch {
 	s := &o.kinds[kind][o.pane%panes]
 	if *s == nil {
@@ -260,7 +259,7 @@ func (o *offenders) snapshot(kind int, now time.Time) (all []counted) {
 	return all
 }
 
-// kindOf returns the index of a subject's kind.
+// kindOf returns the index of a subject's kind in offenderKinds.
 func kindOf(subject string) int {
 	prefix, _, ok := strings.Cut(subject, ":")
 	if ok && prefix != policyKind {

@@ -79,7 +79,6 @@ func (m *Monitor) soonest() (source string, at time.Time) {
 	return source, at
 }
 
-// refused returns the sources whose last reload was refused.
 func (m *Monitor) refused() (sources []string) {
 	for source, r := range m.reloads.all() {
 		r.mu.Lock()

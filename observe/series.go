@@ -17,7 +17,6 @@ type seriesName struct {
 	outbound     bool
 }
 
-// rest returns the name to use for n if there are maxSeries series already.
 func (n seriesName) rest() seriesName {
 	return seriesName{tier: other, policy: other, outbound: n.outbound}
 }

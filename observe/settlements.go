@@ -10,7 +10,6 @@ import (
 // the tier and policy of the request's route, the op ("settle" or "refund"), and the reason.
 type lostName struct{ tier, policy, op, reason string }
 
-// rest returns the name to use if there are maxSeries names already.
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
 // routeName is the key for counting holds, and for counting units of true costs that were not

@@ -46,8 +46,8 @@ type ShadowCounts struct {
 	Hit      int64 `json:"hit"`
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
-	// AtLeast reports that Subjects and Hit are lower bounds, because several processes may have
-	// counted the same subjects. Subjects and Hit are then the largest numbers in any process.
+	// AtLeast reports whether Subjects and Hit are lower bounds because several processes may have
+	// counted the same subjects. They are then the largest numbers in any process.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 

@@ -29,7 +29,6 @@ var (
 
 const errorKinds = len(errkind.Kinds)
 
-// storeCounters counts the calls of a stack to its store.
 type storeCounters struct {
 	calls     [len(storeOps)]*histogram
 	errors    [len(storeOps)][errorKinds]atomic.Int64
@@ -63,7 +62,6 @@ func (c *storeCounters) totals() (calls buckets, failed int64) {
 	return calls, failed
 }
 
-// totalSaved returns the number of decisions that needed no call.
 func (c *storeCounters) totalSaved() (n int64) {
 	for by := range savers {
 		n += c.saved.sum(by)

@@ -134,7 +134,6 @@ func (w *storeWatch) trusted() bool {
 	return w.state == "" || w.state == resilience.BreakerClosed
 }
 
-// breaker records a change of the breaker's state.
 func (w *storeWatch) breaker(state resilience.BreakerState, now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -52,7 +52,6 @@ func (w *storeWatch) poll(ctx context.Context, ask probe) {
 	}
 }
 
-// failing reports whether calls fail, or a node is lost.
 func (w *storeWatch) failing() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -6,10 +6,9 @@ import "sync"
 // further behind misses ticks.
 const ticksAhead = 4
 
-// subscribers holds the channels that receive a tick every second.
 type subscribers struct {
 	mu sync.Mutex
-	// each is nil once closed. A value is true if the subscriber may have missed a change of alerts.
+	// each is nil after close. A value is true if the subscriber may have missed a change of alerts.
 	each map[chan Tick]bool
 }
 

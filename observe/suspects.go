@@ -45,7 +45,7 @@ type suspects struct {
 
 type suspect struct {
 	name        string
-	first, last time.Time // the first and the last denial
+	first, last time.Time // times of the first and the last denial
 	denied      int64
 	allowed     atomic.Int64
 	// banned counts the denials by a ban since the subject was last allowed or last denied by a limit.

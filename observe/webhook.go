@@ -49,14 +49,13 @@ func (w *Webhook) Validate() error {
 }
 
 const (
-	// webhookTime is the timeout of a request to a receiver.
 	webhookTime = 5 * time.Second
 	// webhookDrain is the longest time that close waits for the queued messages to be posted.
 	webhookDrain = 5 * time.Second
 )
 
 type message struct {
-	id   string // id of the event
+	id   string
 	what string // what the message is about, for the log
 	body []byte
 }
@@ -100,7 +99,6 @@ func (all webhooks) send(m message) {
 	}
 }
 
-// close posts the queued messages and closes the webhooks.
 func (all webhooks) close() {
 	var work sync.WaitGroup
 	for _, w := range all {
@@ -122,7 +120,6 @@ func newWebhook(address string, plan webhookPlan, logger *slog.Logger) *webhook 
 	}
 }
 
-// start starts posting, and returns w.
 func (w *webhook) start() *webhook {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
@@ -132,7 +129,6 @@ func (w *webhook) start() *webhook {
 	return w
 }
 
-// send queues a message, or drops it if too many are waiting.
 func (w *webhook) send(m message) {
 	select {
 	case w.queue <- m:

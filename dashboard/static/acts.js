@@ -75,7 +75,6 @@ export async function raise(app, s) {
   }, title);
 }
 
-/** unset removes an override. */
 export function unset(app, s, override) {
   return ask(app, "api/limits/unset", { ...who(s), policy: override.policy }, {
     title: `Remove the override of ${s.subject}?`, action: "Remove",
@@ -96,7 +95,6 @@ export function actions(app, s) {
     s.banned > 0 ? h("span", { class: "banned" }, matched(s.banned)) : null);
 }
 
-/** matched returns a sentence with the number of requests that a ban has matched. */
 export const matched = (requests) => `The ban has matched ${count(requests ?? 0, "request")}.`;
 
 async function ask(app, path, body, question) {

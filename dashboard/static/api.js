@@ -1,5 +1,5 @@
 // Calls to the server. The token is kept in the tab's session storage; the page asks for it when
-// the server requires one.
+// the server requires a token.
 
 const KEY = "stint-token";
 const SHORT = "stint-names-short";

@@ -1,7 +1,9 @@
 // Page visibility. Over HTTP/1, all tabs of a browser share six connections to a server, and a live
 // page occupies one of them. Hidden pages therefore close their connection.
 
-const AWAY = 5000; // milliseconds until a hidden page disconnects, so that switching tabs does not cause reconnects
+// AWAY is the time in milliseconds after which a hidden page disconnects. The delay avoids
+// reconnecting after a short switch to another tab.
+const AWAY = 5000;
 
 // gone reports whether the user has left for another page. Browsers keep this page and its
 // connections, for the back button.

@@ -153,5 +153,4 @@ export function listing(caption, columns, rows) {
 /** empty returns a paragraph that explains why there is nothing to show. */
 export const empty = (text) => h("p", { class: "empty" }, text);
 
-/** heading returns the heading of a view, with a description. */
 export const heading = (title, ...text) => h("div", { class: "heading" }, h("h1", {}, title), text.length > 0 ? h("p", {}, text) : null);

@@ -62,7 +62,7 @@ function alerts({ alerts: list }) {
 }
 
 /**
- * memory describes the memory usage of a store, if known. While the store is down, it is the last
+ * memory describes the memory usage of a store, if known. While the store is down, this is the last
  * known usage.
  */
 function memory({ store: s }) {

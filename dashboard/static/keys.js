@@ -1,5 +1,5 @@
-// Shortcuts: single keys, and g followed by the letter of a view. They can be switched off in the
-// help.
+// Shortcuts: single keys, and g followed by the letter of a view. They can be turned off in the
+// help dialog.
 
 const OFF = "stint-shortcuts-off";
 

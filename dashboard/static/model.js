@@ -10,7 +10,7 @@ const VIOLATIONS = 1000;
 const NOTHING = { allowed: 0, denied: 0, degraded: 0, failed: 0, shadowed: 0 };
 const COUNTS = Object.keys(NOTHING);
 const SUMS = [...COUNTS, "saved", "calls", "calls_failed", "carried"];
-// LONGEST lists the fields of which a ten-second point has the largest value in its seconds.
+// In a ten-second point, these fields have the largest value of any of its seconds.
 const LONGEST = ["p50_seconds", "p99_seconds", "store_p50_seconds", "store_p99_seconds"];
 
 export class Model {
@@ -172,7 +172,7 @@ export class Model {
     return steps.filter((s, i) => s.seconds > (i === STEPS - 1 ? 2 : 0));
   }
 
-  /** names lists the tiers or the policies of all series, those with the most decisions first. */
+  /** names lists the tiers or the policies of all series, in descending order of decisions. */
   names(field) {
     const totals = new Map();
     for (const s of this.series.values()) {

@@ -86,7 +86,6 @@ export function health(model, now = Date.now()) {
   return { level: "good", text: "Limiter healthy.", reasons: notes };
 }
 
-/** wasDown describes an outage that is over. */
 function wasDown(model, store, { since, until, is }) {
   const [from, to] = [time(since), time(until)];
   const degraded = model.points.reduce((sum, p) => sum + (p.at * 1000 > from && p.at * 1000 <= to + 1000 ? p.degraded : 0), 0);
@@ -102,7 +101,6 @@ function wasDown(model, store, { since, until, is }) {
 const clockSet = ({ at, server, by_seconds: by }) => `At ${clock(time(at))} the clock of Redis (${server}) was set ${by > 0 ? "ahead" : "back"} by ${duration(Math.abs(by) * 1000)}: `
   + `windows and bans that began before end ${by > 0 ? "earlier" : "later"} by the same amount. Let NTP correct clocks slowly.`;
 
-/** silent describes which processes have stopped reporting, and for how long. */
 const silent = (processes, now) => processes.filter((p) => p.silent).map((p) =>
   `The process ${p.name} has not reported ${forHowLong(time(p.heard) ?? now, now)}: it hangs, was killed, or cannot reach the store.`);
 
@@ -121,7 +119,6 @@ function differing([self, ...others]) {
     + `${some.length === 1 ? "has" : "have"} a different configuration in force than ${self.name} (${self.config || "built in"}).`];
 }
 
-/** changed describes a configuration change and its effect. */
 function changed({ at, what, subjects, files, source }, processes) {
   const denied = subjects > 0 ? `; ${count(subjects, "subject")} newly denied${processes.length > 1 ? " by this process" : ""}` : "";
   return `Since ${clock(time(at))}: ${what.join("; ")}${denied} (${files?.join(", ") || source}).`;

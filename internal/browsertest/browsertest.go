@@ -48,8 +48,8 @@ var shared struct {
 	stop    func()
 }
 
-// Main is for the TestMain of a package with several browser tests. The tests share one process,
-// which takes a second to start:
+// Main is for the TestMain of a package with several browser tests. The tests share one browser
+// process, because starting one takes a second:
 //
 //	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 func Main(m *testing.M) (code int) {

@@ -394,7 +394,7 @@ export function figure(doc, draw, label) {
   const stage = html("div", { class: "stage", tabindex: "0", role: "slider", "aria-label": `${label}, chart`, "aria-valuemin": "0" });
   const node = html("div", { class: "figure" }, legend, stage);
   let spec = null;
-  let cursor = null; // a time, or null
+  let cursor = null;
   let asked = false; // whether paint is scheduled
 
   const index = () => (cursor === null ? null : nearest(spec.times, cursor));

@@ -77,7 +77,7 @@ func IsShort(text string) bool {
 // different texts look different. It leaves quotes unchanged, because logs and JSON escape them.
 func Line(text string) string {
 	quoted := strconv.Quote(messages.Shorten(text, longest))
-	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // every quote inside is escaped
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`) // Quote escapes every quote
 }
 
 // Lines applies [Line] to each element of texts. The result is never nil.

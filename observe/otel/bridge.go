@@ -71,7 +71,6 @@ func (b *bridge) keep(name string, i metric.Float64Observable, err error) error 
 	return err
 }
 
-// observe reports the current values of all metrics.
 func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	families, err := b.registry.Gather()
 	for _, f := range families {

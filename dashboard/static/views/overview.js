@@ -71,7 +71,6 @@ export function overview(app) {
     fleet();
   }
 
-  /** fleet lists the processes, if there are several. */
   function fleet() {
     processPanel.hidden = model.processes.length < 2;
     fill(each, model.processes.map((p) => row(PROCESSES, [

@@ -1,4 +1,4 @@
-// Reports on shadow rules: what they would have denied if they had been enforced.
+// Reports on shadow rules: the requests that the rules would deny if enforced.
 import { watching } from "../attention.js";
 import { sparkline } from "../chart.js";
 import { columns, empty, fill, h, heading, listing, refill, say } from "../dom.js";
@@ -59,7 +59,7 @@ function course(name, minutes) {
     h("figcaption", { class: "quiet" }, label));
 }
 
-/** summary describes what the rule would have denied, in the same words as a simulation. */
+/** summary describes what the rule would have denied, in the words that a simulation uses. */
 function summary(reach, when) {
   if (reach.requests === 0) return `It matched no request ${when}.`;
   const of = `${count(reach.requests, "request")} ${when}`;

@@ -202,14 +202,12 @@ function named([by = "", ...rest]) {
 
 const isOf = (v, s) => v.subject === s.subject || Boolean(v.ref) && v.ref === s.own;
 
-/** unwritable explains why changes are disabled. */
 const unwritable = ({ who }) => (who
   ? `The token of ${who} has the role read. Changes require one with the role operate.`
   : "Changes are disabled: the server has no tokens. Start it without --no-admin-token.");
 
 const unused = (limit) => limit.used === 0 && !limit.divided && limit.capacity > 0 && !(limit.entries?.length > 0);
 
-/** facts lists what is known about the denials of a subject. */
 function facts(o, model) {
   const now = o.rate > 0 ? `${number(o.rate, "/s")} in the last 10 s, ${number(o.share, "share")} denied` : "none in the last 10 s";
   return h("dl", { class: "facts" }, [
