@@ -88,7 +88,7 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 }
 
 // requireName returns a handler for requests with a JSON body from senders with a name. It refuses
-// all others.
+// all other requests.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

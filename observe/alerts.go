@@ -14,8 +14,8 @@ const (
 	alertFiring  = "firing"
 )
 
-// alerts evaluates the alert rules every second. When an alert begins to fire or ends, alerts logs
-// the alert, and posts it to the webhook if one is configured.
+// alerts evaluates the alert rules every second. An alert that begins to fire or ends is logged,
+// and posted to the webhook if one is configured.
 type alerts struct {
 	logger   *slog.Logger
 	webhooks webhooks // at most one

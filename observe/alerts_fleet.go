@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// leads reports whether this process raises the alerts about other processes. Only the process that
-// started first, of those that report, raises these alerts, so that a problem raises one alert and
-// not one in every process.
+// leads reports whether this process raises the alerts about other processes. Of the processes that
+// report, only the one that started first raises these alerts, so that a problem raises one alert
+// and not one per process.
 func (r *readings) leads() bool {
 	if len(r.processes) == 0 {
 		return false

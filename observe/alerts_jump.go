@@ -39,8 +39,8 @@ func (j *jump) text() string {
 		amount(shareOf(j.before.Denied, j.before.decisions()), "share"))
 }
 
-// measure sets times to the share of denials in the last minute divided by the share before. It
-// leaves times 0 if there is too little history, or if there are too few decisions or denials.
+// measure sets times to the share of denials in the last minute divided by the share before. If
+// there is too little history, or there are too few decisions or denials, times stays 0.
 func (j *jump) measure(known time.Duration) {
 	if time.Duration(j.seconds)*time.Second < known-min(known, spikeWindow) || j.before.decisions() < alertFloor ||
 		j.tier != "" && j.now.Denied < jumpFloor {

@@ -151,8 +151,8 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds one second to the history. Since the last sample, the number of seconds is steps, and i
-// is the index of the one to add. The second gets an equal share of all, the counts since that
+// step adds to the history one of the seconds since the last sample. The number of these seconds is
+// steps, and i is the index of the one to add. It gets an equal share of all, the counts since that
 // sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)

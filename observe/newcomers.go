@@ -25,7 +25,7 @@ const (
 )
 
 // newcomers detects new subjects, in bounded memory and without a lock. It keeps a sample of the
-// subjects of the last hour: those whose hashes end with a certain number of zero bits or more.
+// subjects of the last hour: those whose hashes end with at least a certain number of zero bits.
 // When the sample is full and few of its subjects have expired, it increases that number by one,
 // which halves the sample.
 //
@@ -133,8 +133,8 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample without expired subjects, and without subjects whose hashes
-// end with too few zero bits. The argument zeros is the minimum number.
+// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes end
+// with fewer zero bits than the given number.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
 	for i := range t.slots {
@@ -152,9 +152,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since examines the subjects that were first seen after at. It returns the most frequent kind of
-// these subjects, the estimated number of subjects of this kind, and the share of the requests in
-// the last half minute that came from new subjects of any kind.
+// since examines the subjects that were first seen after the time at. It returns the most frequent
+// kind of these subjects, the estimated number of subjects of this kind, and the share of the
+// requests in the last half minute that came from new subjects of any kind.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64

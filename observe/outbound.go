@@ -36,8 +36,8 @@ func (m *Monitor) called(e *outbound.Call) {
 	c.waits.add(in, e.Wait)
 }
 
-// WatchOutbound makes the monitor get the number of waiting calls from stats, such as
-// [outbound.Registry.Stats]. Events do not contain this number.
+// WatchOutbound makes the monitor get the number of waiting calls from the function stats, which is
+// usually [outbound.Registry.Stats]. Events do not contain this number.
 func (m *Monitor) WatchOutbound(stats func() []outbound.Stats) { m.outboundStats.Store(&stats) }
 
 // Outbound returns the statistics of calls to third-party APIs, or nil if [Monitor.WatchOutbound]

@@ -25,8 +25,8 @@ type shadowReports struct {
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. Then a rule that has no report because there
-	// were too many can get one.
+	// does not keep rules that are no longer in force. Clearing it also makes get try again for rules
+	// that have no report because there were too many.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex

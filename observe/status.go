@@ -31,7 +31,7 @@ func (m *Monitor) Status(n int) Tick {
 }
 
 // shown returns the history to show. If this process shares its counts, the history covers all
-// processes, otherwise only this process.
+// processes. Otherwise, it covers only this process.
 func (m *Monitor) shown() *history {
 	if f := m.fleet.Load(); f != nil {
 		return f.history

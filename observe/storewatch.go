@@ -36,9 +36,10 @@ const (
 // storeWatch tracks the health of the store, based on calls, the breaker and probes. It is safe for
 // concurrent use.
 //
-// A store is down from the first call that fails until one succeeds, and while the breaker is not
-// closed. If there were no recent calls, it is also down when it does not answer a probe. A Cluster
-// is also down while one of its masters does not answer, even if calls to other masters succeed.
+// A store is down from the first call that fails until a call succeeds, and while the breaker is
+// not closed. If there were no recent calls, it is also down when it does not answer a probe. A
+// Cluster is also down while one of its masters does not answer, even if calls to other masters
+// succeed.
 type storeWatch struct {
 	succeeded atomic.Int64 // when a call last succeeded, in nanoseconds since the start
 	down      atomic.Bool  // true from a failed call until one succeeds

@@ -8,7 +8,8 @@ import (
 )
 
 // verdict counts a decision. If a policy denies the request, or would deny it if enforced (shadow),
-// the decision is counted under that policy, otherwise under the route of the request.
+// the decision is counted under that policy. Otherwise, it is counted under the route of the
+// request.
 func (m *Monitor) verdict(v *policy.Verdict) {
 	in := shardOf(v)
 	if v.Took > 0 {

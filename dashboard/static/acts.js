@@ -58,8 +58,8 @@ export function raisable(s) {
 const identity = (limit) => limit.replace(/(^|: )\d+\//, "$1/").replace(/ (burst|on|from|in) \S+| leased/g, "");
 
 /**
- * raise gives a subject a higher limit until the time that the operator chooses. An existing
- * override of the policy keeps its other limits and its field lower.
+ * raise gives a subject a higher limit until the time that the operator chooses. If the policy
+ * already has an override, its other limits and its field "lower" stay unchanged.
  */
 export async function raise(app, s) {
   const limits = raisable(s);

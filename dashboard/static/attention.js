@@ -22,8 +22,8 @@ const next = (target, event) => new Promise((resolve) => target.addEventListener
 /**
  * whileShown calls f and waits for it. It passes a signal to f, and aborts the signal when the page
  * has been hidden for a while or the user leaves it. It returns whether it aborted the signal. If
- * it did, it ignores errors of f, except for an error answer of the server, which the abort cannot
- * have caused.
+ * it did, it ignores errors of f, except for an error in an answer of the server, which the abort
+ * cannot have caused.
  */
 export async function whileShown(f) {
   const left = new AbortController();

@@ -82,9 +82,9 @@ export function help(keys) {
 }
 
 /**
- * answered shows a dialog. When the dialog closes, it moves the focus back to the element that had
- * it, even if the page has redrawn that element. Its promise then resolves to true if the user
- * accepted, else to false.
+ * answered shows a dialog. When the dialog closes, it restores the focus, even if the page has
+ * redrawn the focused element. Its promise then resolves to true if the user accepted, else to
+ * false.
  */
 function answered(dialog) {
   const back = bookmark(document.activeElement);

@@ -58,9 +58,9 @@ function around(node, child, list) {
 }
 
 /**
- * graft replaces the content of the element old with the content of fresh. It leaves kept, a
- * descendant of old, in the document, in place of like, a descendant of fresh. It returns false if
- * that is not possible.
+ * graft replaces the content of the element old with the content of fresh. The element kept, a
+ * descendant of old, stays in the document in place of like, a descendant of fresh. It returns
+ * false if that is not possible.
  */
 function graft(old, fresh, kept, like) {
   const path = (from, to) => (from === to ? [] : [...path(from, to.parentNode), to]);

@@ -161,8 +161,8 @@ const explaining = (model) => (model.sum(300).denied > 0 ? model.changes.findLas
 
 /**
  * cause explains the traffic: {kind: "quiet"|"surge"|"change"|"attack"|"abuse"|"policy"|"spread",
- * headline, text, subjects: [offender], policy: name or null}. It detects attacks from the last ten
- * seconds, and everything else from the last minutes.
+ * headline, text, subjects: [offender], policy: name or null}. It considers only the last ten
+ * seconds to detect attacks, and the last minutes for everything else.
  */
 export function cause(model) {
   const found = (kind, headline, text, rest) => ({ kind, headline, text, subjects: [], policy: null, ...rest });

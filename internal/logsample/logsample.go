@@ -1,5 +1,5 @@
-// Package logsample keeps logs small. When many events occur at once, it lets a few be logged and
-// counts the others, so that the next record can report how many were left out.
+// Package logsample keeps logs small. When many events occur at once, it allows a few to be logged
+// and counts the others, so that the next record can report how many were left out.
 //
 // It does not use rate.Sometimes of golang.org/x/time/rate, which does not count the events that it
 // leaves out. Also, some packages that use logsample may depend only on the standard library.
@@ -30,8 +30,8 @@ type Sampler struct {
 }
 
 // Allow reports whether to log the current event. In each interval, it allows only the first
-// events; most is their maximum number. An interval begins with an event and has the length every.
-// If ok is true, left is the number of events that were left out since the last logged one.
+// events; most is their maximum number. An interval begins with an event and lasts for the duration
+// every. If ok is true, left is the number of events that were left out since the last logged one.
 //
 // For example, let most be 1 and every a minute. If ten events occur in a second, Allow returns (0,
 // true) for the first one and (0, false) for the others. If another event occurs a minute later,
