@@ -22,7 +22,7 @@ const (
 	// fleetTable is the name of the table in the store that holds the reports of all processes.
 	fleetTable = "fleet"
 	// reportEvery is the interval at which a process writes its report and reads the other processes'
-	// reports. Once in factsEvery reports, it also writes its facts. reportTime is the timeout of a
+	// reports. Once every factsEvery reports, it also writes its facts. reportTime is the timeout of a
 	// report.
 	reportEvery = 2 * time.Second
 	factsEvery  = 6
@@ -172,7 +172,6 @@ func (f *fleet) pace() time.Duration {
 	return reportEvery * time.Duration(max(crowd, len(f.peers)+1)) / crowd
 }
 
-// report writes a report, reads the reports of other processes, and answers their questions.
 func (f *fleet) report(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, reportTime)
 	defer cancel()

@@ -30,7 +30,6 @@ const (
 	maxRecord = 1 << 20
 )
 
-// countsRecord holds the counts of a process.
 type countsRecord struct {
 	seq     int64 // the number of this report
 	at      int64 // when it was written, in Unix seconds

@@ -44,7 +44,6 @@ type history struct {
 	marks  ring[mark]
 }
 
-// row is the history of a series.
 type row struct {
 	Series
 	recent ring[Counts]

@@ -59,7 +59,6 @@ var metrics = []struct {
 	{"build_info", "Version of the program; always 1.", []string{"version", "goversion"}},
 }
 
-// newDescs returns the descriptions of all metrics, keyed by their names in metrics.
 func newDescs() map[string]*prometheus.Desc {
 	descs := map[string]*prometheus.Desc{}
 	for _, m := range metrics {

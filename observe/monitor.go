@@ -62,7 +62,7 @@ type Config struct {
 // [Monitor.StackObserver] instead.
 //
 // Monitor is safe for concurrent use and adds a few dozen nanoseconds to a decision. It runs one
-// goroutine, and further ones for webhooks, [Monitor.WatchStore] and [Monitor.Share].
+// goroutine, and more for webhooks, [Monitor.WatchStore] and [Monitor.Share].
 type Monitor struct {
 	version    string
 	logDropped func() int64

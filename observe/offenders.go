@@ -195,7 +195,7 @@ func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	return found, o.suspects.byName[name] != nil
 }
 
-// of returns what is known about the subject kept under a name. The caller holds the lock.
+// of returns what is known about the subject with the given kept name. The caller holds the lock.
 func (o *offenders) of(name string, now time.Time) Offender {
 	c := counter{name: name}
 	for i := range int64(panes) {

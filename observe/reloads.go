@@ -15,7 +15,7 @@ type reloads struct {
 	changed, unchanged, refused int64
 	good                        time.Time // when the files were last valid
 	bad                         bool      // whether the last reload was refused
-	fingerprint                 string    // fingerprint of the current configuration
+	fingerprint                 string
 	expires                     time.Time // when the current configuration expires; zero means never
 }
 

@@ -26,7 +26,6 @@ export function forget(app, s) {
   });
 }
 
-/** ban bans a subject for a chosen time. */
 export function ban(app, s) {
   return ask(app, "api/ban", who(s), {
     title: `Ban ${s.subject}?`, action: "Ban", choices: DURATIONS,

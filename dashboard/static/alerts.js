@@ -31,7 +31,6 @@ export function alertRows(node, alerts) {
   fill(node, rows);
 }
 
-/** threshold describes when a pending alert fires. */
 function threshold(a) {
   const text = measured(a.threshold, a.unit);
   return a.unit === "s" ? `fires after ${text}` : `fires if it stays above ${text}`;

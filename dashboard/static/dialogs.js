@@ -72,7 +72,6 @@ function endOf(end, date, now = new Date()) {
   return new Date(day.getFullYear(), day.getMonth(), day.getDate() + (end === DAY ? 1 : 2));
 }
 
-/** help shows the help dialog with the keyboard shortcuts. */
 export function help(keys) {
   find("keys").replaceChildren(...keys.flatMap(([key, what]) => [
     h("dt", {}, key.split(" ").map((k) => h("kbd", {}, k))),

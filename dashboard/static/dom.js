@@ -143,14 +143,12 @@ export function row(columns, cells, attributes = {}) {
   return h("tr", attributes, cells.map((cell, i) => h("td", { "data-name": columns[i].name, class: columns[i].kind }, cell)));
 }
 
-/** listing creates a table from the cells of its rows. */
 export function listing(caption, columns, rows) {
   const { node, body } = table(caption, columns);
   fill(body, rows.map((cells) => row(columns, cells)));
   return node;
 }
 
-/** empty returns a paragraph that explains why there is nothing to show. */
 export const empty = (text) => h("p", { class: "empty" }, text);
 
 export const heading = (title, ...text) => h("div", { class: "heading" }, h("h1", {}, title), text.length > 0 ? h("p", {}, text) : null);

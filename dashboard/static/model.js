@@ -67,7 +67,6 @@ export class Model {
     this.state = rest;
   }
 
-  /** tick adds one second of data. */
   tick(tick) {
     this.points.push(tick.point);
     if (this.points.length > SECONDS) this.points.shift();

@@ -144,7 +144,6 @@ function withoutStore({ tiers = [], policies = [] }) {
 
 const storeName = (store) => (store?.kind === "redis" ? "Redis" : "the store");
 
-/** traffic describes the rate of decisions and the share of denials. */
 export function traffic(model) {
   const minute = model.sum(60);
   if (model.points.length === 0) return "No decisions yet.";

@@ -43,7 +43,6 @@ export function retry(seconds) {
   return seconds === 0 ? "now" : duration(seconds * 1000);
 }
 
-/** measured formats the value of an alert with its unit. */
 export function measured(value, unit) {
   if (unit === "s") return duration(Math.max(1, Math.round(value)) * 1000);
   if (unit === "count") return number(value);
