@@ -32,8 +32,8 @@ func tiersOf(set *policy.Set) []ruleList {
 	return list
 }
 
-// policiesOf returns the policies of a set. tiers are the tiers of the set, from tiersOf. If a
-// limit applies only to some tiers, its text names them.
+// policiesOf returns the policies of a set. The argument tiers is the result of tiersOf for the
+// same set. If a limit applies only to some tiers, its text names them.
 func policiesOf(set *policy.Set, tiers []ruleList) []ruleList {
 	ofTiers := tiers[0].Failure // a set has at least one tier
 	if slices.ContainsFunc(tiers, func(t ruleList) bool { return t.Failure != ofTiers }) {

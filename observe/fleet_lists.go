@@ -261,7 +261,7 @@ func (r *ShadowReport) add(s *ShadowReport) {
 }
 
 // add adds the counts of another process. Both processes may have counted the same subjects, so the
-// larger number is only a lower bound for the number of all subjects.
+// larger number is only a lower bound on the number of all subjects.
 func (c *ShadowCounts) add(d *ShadowCounts) {
 	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
 	c.Requests += d.Requests

@@ -31,7 +31,7 @@ type sketch struct {
 type counter struct {
 	name     string
 	note     string // note of the last addition
-	count    int64  // upper bound for the sum of weights
+	count    int64  // upper bound on the sum of weights
 	seen     int64  // lower bound, the number of additions
 	position int32  // index in the heap
 }

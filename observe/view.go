@@ -199,8 +199,9 @@ type Outage struct {
 	Until time.Time `json:"until,omitzero"`
 	// Fault is the name of the fault, such as "silent" or "full"; docs/alerts.md lists all faults.
 	Fault string `json:"fault"`
-	// Is describes the fault as a predicate whose subject is the store, such as "does not answer".
-	// Why names the usual causes and Fix the remedy, in full sentences. Error is the last failure.
+	// Is describes the fault as a predicate whose subject is the store, such as "does not answer". Why
+	// names the usual causes, and Fix describes the remedy, in full sentences. Error is the last
+	// failure.
 	Is    string `json:"is"`
 	Why   string `json:"why"`
 	Fix   string `json:"fix"`

@@ -36,7 +36,7 @@ class App {
   #painted = 0;
   #pausedAt = 0;
   #noticed = 0;
-  #again = new AbortController(); // closes the connection, to reload everything
+  #again = new AbortController(); // aborts the connection, so that all data is loaded again
   #alerts = find("alerts"); // shown below the verdict if the view has one
 
   start() {
