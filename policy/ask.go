@@ -52,8 +52,8 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 	return only
 }
 
-// askReading adds to the verdict the rules that limit the current reading. It returns the subject
-// and the terms of this reading.
+// askReading adds to v a result for each rule that limits the current reading. It returns the
+// subject and the terms of the reading.
 func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	t, who := s.tierOf(f)
 	f.before = who.subject

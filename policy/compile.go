@@ -16,8 +16,9 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// New compiles a spec. Neither the spec nor anything it refers to may be changed afterwards. The
-// error is a [*stint.InvalidError] that joins every [Mistake] in the spec.
+// New compiles a spec. Neither the spec nor anything it refers to may be changed afterwards. If the
+// spec has mistakes, the error is a [*stint.InvalidError] that joins all of them, each as a
+// [*Mistake].
 func New(spec Spec) (*Set, error) {
 	c := &compiler{spec: &spec, set: &Set{spec: &spec}}
 	c.compile()
@@ -27,15 +28,15 @@ func New(spec Spec) (*Set, error) {
 	return c.set, nil
 }
 
-// Mistake is a mistake in one key of a spec.
+// Mistake describes what is wrong with one key of a spec.
 type Mistake struct {
 	// Key is the path of the key in the configuration language, such as "tiers[0].match.path[1]".
 	// It is "" if the mistake is in the spec as a whole.
 	Key string
 	// Message says what is wrong, and how to fix it.
 	Message string
-	// Given lists other keys that the mistake depends on. If one of them cannot be read, the
-	// mistake may not be real.
+	// Given lists other keys that the mistake depends on. If the value of one of them could not be
+	// read, the spec may not contain the mistake.
 	Given []string
 }
 
@@ -89,7 +90,7 @@ func (c *compiler) mistake(key, format string, args ...any) {
 	c.mistakeGiven(nil, key, format, args...)
 }
 
-// mistakeGiven adds a mistake that also depends on the given keys.
+// mistakeGiven adds a mistake that also depends on the keys in given; see [Mistake].Given.
 func (c *compiler) mistakeGiven(given []string, key, format string, args ...any) {
 	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
@@ -115,7 +116,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	}
 }
 
-// logged checks a maximum number of log lines per second. The pointer may be nil.
+// logged checks most, a maximum number of log lines per second. most may be nil.
 func (c *compiler) logged(key string, most *int) {
 	if most != nil && *most < 0 {
 		c.mistake(key, "%d; want 0 or more", *most)
@@ -194,8 +195,8 @@ func (c *compiler) nameOK(key, name string) bool {
 	return false
 }
 
-// maxDerive is the maximum life of a derived id. Equal requests that are further apart are assumed
-// to be different requests.
+// maxDerive is the maximum life of a derived id. Equal requests that are further apart in time
+// count as different requests.
 const maxDerive = 10 * time.Second
 
 // requestID returns the settings for recognizing repeated requests, or nil if there are none. If a
@@ -218,14 +219,14 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 	return &requestID{header: c.set.id.header, life: c.set.id.life, derive: derive}
 }
 
-// contact checks the contact for denied callers. It may be "".
+// contact checks text, the contact for denied callers. It may be "".
 func (c *compiler) contact(key, text string) {
 	if wrong := syntax.WrongContact(text); wrong != "" {
 		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
 	}
 }
 
-// inWindow checks that a duration is valid as a window, so that a store can represent it.
+// inWindow checks that t is a valid window. Stores can represent all valid windows.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)

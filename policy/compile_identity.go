@@ -85,7 +85,8 @@ func (c *compiler) identity(key, name string) *identity {
 	return id
 }
 
-// identityParts finds the identities that a combined identity consists of.
+// identityParts sets id.parts to the identities with the given names. It does nothing if id is nil
+// or not a combined identity.
 func (c *compiler) identityParts(key string, id *identity, parts []string) {
 	if id == nil || id.kind != byAll {
 		return
@@ -121,7 +122,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	return id
 }
 
-// who returns the identities that a list names.
+// who returns the identities with the given names, except for those that do not exist.
 func (c *compiler) who(key string, names []string) []*identity {
 	var who []*identity
 	for i, name := range names {
@@ -138,7 +139,7 @@ func (c *compiler) who(key string, names []string) []*identity {
 	return who
 }
 
-// always reports whether every request has one of the identities.
+// always reports whether at least one of the identities is one that every request has.
 func always(who []*identity) bool {
 	return slices.ContainsFunc(who, func(id *identity) bool { return id.always() })
 }

@@ -87,7 +87,6 @@ func (c *compiler) patterns() {
 	}
 }
 
-// knowMethods adds methods to those that the set distinguishes.
 func (c *compiler) knowMethods(methods ...string) {
 	for _, method := range methods {
 		if !slices.Contains(c.set.methods, method) {

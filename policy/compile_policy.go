@@ -63,8 +63,8 @@ func (c *compiler) policies() {
 	c.holdsApart()
 }
 
-// notTooMany makes sure that all limits that apply to every request of a tier fit into one request
-// to the store.
+// notTooMany checks that all limits that apply to every request of tier t fit into one request to
+// the store.
 func (c *compiler) notTooMany(t *tier) {
 	claims, limits := 0, 0
 	count := func(rules []*Rule) {
@@ -85,7 +85,8 @@ func (c *compiler) notTooMany(t *tier) {
 	}
 }
 
-// skip checks a policy that exempts requests.
+// skip checks a policy with Skip. The policy must have a match, and no settings that have no effect
+// with Skip.
 func (c *compiler) skip(key string, from *Policy) {
 	if from.Match == nil {
 		c.mistake(key, "skips every request; want a match")
@@ -117,7 +118,7 @@ func (c *compiler) skip(key string, from *Policy) {
 	}
 }
 
-// policyRules makes a policy's rules for every tier.
+// policyRules makes and checks the rules of policy p for each tier.
 func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	c.tierLimits(key+".limits", from.Limits, from.TierLimits)
 	c.tierLimits(key+".budget", from.Budget, from.TierBudget)
@@ -165,7 +166,7 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	}
 }
 
-// budgetNames calls found for every limit of every budget, with the key of the budget and the name
+// budgetNames calls found for each limit of each budget, with the key of the budget and the name
 // under which the limit counts.
 func (c *compiler) budgetNames(found func(key, name string)) {
 	look := func(key string, budget []Limit) {
@@ -181,7 +182,6 @@ func (c *compiler) budgetNames(found func(key, name string)) {
 	}
 }
 
-// hold checks the Hold of a policy.
 func (c *compiler) hold(key string, hold time.Duration) {
 	if hold == 0 {
 		return
@@ -191,9 +191,9 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	}
 }
 
-// holdsApart makes sure that no two rules for the requests of a tier hold units under the same
-// limit name, subject and scope. [Guard.Prepare] checks requests to which the rules of several
-// tiers apply.
+// holdsApart checks that two rules that apply to requests of the same tier do not hold units under
+// the same limit name, subject and scope. [Guard.Prepare] checks the requests to which the rules of
+// several tiers apply.
 func (c *compiler) holdsApart() {
 	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
 	if first < 0 {
@@ -220,7 +220,7 @@ func (c *compiler) holdsApart() {
 			}
 			for _, a := range own {
 				for _, b := range t.rules {
-					if !p.countsAsTier(t) || sharesLimit(a.Limits, b.Limits) { // see noClash
+					if !p.countsAsTier(t) || sharesLimit(a.Limits, b.Limits) { // reported by noClash
 						continue
 					}
 					apart(key+map[bool]string{true: ".budget", false: ".limits"}[a.Costs],
@@ -231,7 +231,7 @@ func (c *compiler) holdsApart() {
 	}
 }
 
-// sharedName returns a name that occurs in both lists of limits.
+// sharedName returns a name that occurs in both lists of limits, and whether there is one.
 func sharedName(a, b []stint.Limit) (string, bool) {
 	for i := range a {
 		for k := range b {
@@ -261,8 +261,8 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-// tierLimits checks the names of the tiers that have their own limits, and the limits whose maximum
-// comes from a claim.
+// tierLimits checks the limits of a policy: either all, for all tiers, or byTier, for the tiers
+// with the given names.
 func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
 	c.claimed(key, all)
 	if all != nil && byTier != nil {
@@ -280,8 +280,8 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	}
 }
 
-// noClash makes sure that a policy does not share a count with a tier that counts per route. The
-// scope of both counts is the policy's name, because the policy is also a route of the tier.
+// noClash checks that policy p does not share a count with tier t. If the tier counts per route, it
+// also uses the policy's name as a scope, because the policy is a route.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return
@@ -296,14 +296,14 @@ func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	}
 }
 
-// countsAsTier reports whether the policy may count a subject in the same scope as a tier.
+// countsAsTier reports whether p may count a subject in the same scope as t.
 func (p *policy) countsAsTier(t *tier) bool {
 	return t.scope == scopeRoute && len(p.per) == 0 && p.when != nil &&
 		(p.who == nil || slices.ContainsFunc(p.who, func(id *identity) bool { return slices.Contains(t.who, id) }))
 }
 
-// deriveOK makes sure that no concurrency limit applies to the requests of a policy that derives
-// ids. Equal requests share a charge and would share a concurrency place, although each of them is
+// deriveOK checks that no concurrency limit applies to the requests of a policy that derives ids.
+// Equal requests share a charge and would share a concurrency place, although each of them is
 // executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
@@ -327,7 +327,7 @@ func (c *compiler) deriveOK(key string, p *policy) {
 	}
 }
 
-// per checks the attributes that divide a policy's count.
+// per checks the attributes by which a policy counts its requests separately.
 func (c *compiler) per(key string, from *Policy) {
 	for i, name := range from.Per {
 		switch name {
@@ -345,7 +345,8 @@ func (c *compiler) per(key string, from *Policy) {
 	}
 }
 
-// variable makes sure that every path pattern of a policy has the named variable.
+// variable checks that every path pattern of a policy has a variable with the given name. match is
+// the key of the policy's match.
 func (c *compiler) variable(match, key string, from *Policy, name string) {
 	known := []string{"method", "host", "route"}
 	if from.Match == nil || len(from.Match.Path) == 0 {
@@ -355,7 +356,7 @@ func (c *compiler) variable(match, key string, from *Policy, name string) {
 	for _, text := range from.Match.Path {
 		p, err := pathpattern.Parse(text)
 		if err != nil {
-			continue // reported already
+			continue // already reported
 		}
 		names := p.Names()
 		if !slices.Contains(names, name) {
@@ -423,6 +424,5 @@ func (c *compiler) after(key string, from *Policy) *after {
 	return a
 }
 
-// settles reports whether a policy sets how requests are settled to their true cost after the
-// response.
+// settles reports whether any setting under the key "settle" is set.
 func (p *Policy) settles() bool { return p.SettleHeader != "" || p.SettleBytes != 0 || p.MaxDebt != 0 }

@@ -70,7 +70,8 @@ func (c *compiler) tiers() {
 // takesAll reports whether a tier takes all requests that no earlier tier takes.
 func (t *tier) takesAll() bool { return t.when == nil && t.unless == nil && always(t.who) }
 
-// unique adds a mistake if a name has been used before.
+// unique adds a mistake if the name is in seen, which maps earlier names to their indexes. It then
+// adds the name to seen.
 func (c *compiler) unique(key, what, name string, seen map[string]int, i int) {
 	if before, ok := seen[name]; ok {
 		c.mistake(key, "another %s is named %q, number %d; names must be unique", what, name, before+1)
@@ -95,7 +96,7 @@ func (c *compiler) enforce(key string, shadow bool, rollout *float64) uint32 {
 	return enforceAll
 }
 
-// share reports whether a share is valid. If not, it adds a mistake. The pointer may be nil.
+// share reports whether a share is nil or from 0 to 1. If not, it adds a mistake.
 func (c *compiler) share(key string, share *float64) bool {
 	if share == nil || *share >= 0 && *share <= 1 {
 		return true
@@ -104,12 +105,12 @@ func (c *compiler) share(key string, share *float64) bool {
 	return false
 }
 
-// costName is the name for limits of a budget that have none of their own. It separates the counts
-// of these limits from the counts of requests.
+// costName is the name of limits of a budget that have no name of their own. It keeps their counts
+// separate from the counts of requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy as copies of like: one rule for limits, one for the
-// budget, or both.
+// rules makes the rules of a tier or policy as copies of like: one rule for limits and one for
+// budget. It makes no rule for an empty list.
 func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {
@@ -138,7 +139,7 @@ func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule 
 	return all
 }
 
-// hold sets the limits of a rule, and clears Notify if no use of these limits is reported.
+// hold sets the limits of a rule. It clears Notify if it applies to none of the limits.
 func (r *Rule) hold(limits []Limit) {
 	for i := range limits {
 		r.Limits = append(r.Limits, limits[i].Limit)

@@ -108,7 +108,8 @@ func (c *compiler) usage(key string, from *Policy) *tokens.Rules {
 	return rules
 }
 
-// places checks a list of places in requests or responses; see [TokenUsage].
+// places checks a list of places in requests or, if responses is true, in responses; see
+// [TokenUsage].
 func (c *compiler) places(key string, places []string, responses bool) {
 	for i, place := range places {
 		switch err := tokens.CheckPointer(place); {
@@ -135,10 +136,10 @@ func (c *compiler) rates(key string, r Rates) {
 	c.inUnits(key+".cached", r.Cached)
 }
 
-// counted makes sure that there is a budget, and that prices are given if and only if a budget
-// counts them.
+// counted checks that the set has a budget, and that u has prices if and only if a budget counts
+// prices.
 func (c *compiler) counted(key string, u *TokenUsage) {
-	var given []string // the budgets that count prices
+	var given []string // keys of the budgets that count prices
 	budgets := 0
 	c.budgetNames(func(key, name string) {
 		budgets++

@@ -11,7 +11,7 @@ import (
 )
 
 // miss is the reason why a tier or a policy does not apply to a request. The constant fits means
-// that it applies.
+// that the tier or policy applies.
 type miss uint8
 
 const (
@@ -27,7 +27,8 @@ const (
 	missTier
 )
 
-// condition is a compiled [Match]. A request fits a condition if it fits all non-empty parts.
+// condition is a compiled [Match]. A request fits a condition if it fits all parts of the condition
+// that are not empty.
 type condition struct {
 	hosts    []string // lower case; "*.example.com" matches all subdomains
 	paths    []pathpattern.Pattern
@@ -37,7 +38,8 @@ type condition struct {
 	networks []netip.Prefix
 }
 
-// requirement is a header or claim with its accepted values. If values is nil, any value fits.
+// requirement is a header or claim with its accepted values. If values is nil, any value except ""
+// is accepted.
 type requirement struct {
 	name   string
 	values []string
@@ -47,9 +49,9 @@ func (w *requirement) fits(value string) bool {
 	return value != "" && (w.values == nil || slices.Contains(w.values, value))
 }
 
-// fitsLines reports whether a header field with these lines fits. Applications differ in which line
-// they read, so an exemption requires that all lines fit, whereas one line is enough for a limit.
-// For an exemption, every is true.
+// fitsLines reports whether at least one line of a header field fits or, if every is true, whether
+// all lines fit and there is at least one. Applications differ in which line they read, so a limit
+// applies if one line fits, and an exemption only if all lines fit.
 func (w *requirement) fitsLines(lines []string, every bool) bool {
 	for _, line := range lines {
 		if w.fits(line) != every {
@@ -88,7 +90,7 @@ func (c *condition) miss(f *facts, every bool) miss {
 	return fits
 }
 
-// hasMethod reports whether a method fits. As in patterns of net/http, GET includes HEAD.
+// hasMethod reports whether a method fits. As in net/http patterns, GET also matches HEAD.
 func (c *condition) hasMethod(method string) bool {
 	return slices.Contains(c.methods, method) || method == http.MethodHead && slices.Contains(c.methods, http.MethodGet)
 }
@@ -117,8 +119,8 @@ type clause struct {
 }
 
 // mayFit reports whether a request may fit the clause, judging only by the beginning of its path.
-// For most requests, this check rules out most policies, and the compiler inlines it. Calling miss
-// for every policy would take twice as many instructions.
+// It rules out most policies for most requests, and is small enough to be inlined. Calling miss for
+// every policy instead takes twice as many instructions.
 func (c *clause) mayFit(f *facts) bool {
 	if c.when == nil || len(c.when.paths) == 0 || f.folded != "" {
 		return true

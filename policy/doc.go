@@ -12,7 +12,7 @@
 //	err = guard.Decide(ctx, &policy.Input{Method: "GET", Path: "/search", Peer: peer}, &v)
 //
 // Packages httplimit and grpclimit do this for servers. Package resilience applies the failure
-// policies of a set; over a bare store, every failure of the store is an error.
+// policies of a set. Without it, every failure of the store is an error.
 //
 // # How a request is decided
 //

@@ -15,12 +15,12 @@ import (
 type Explanation struct {
 	// Path is the cleaned path of the request. Client is the client's address.
 	Path, Client string
-	// Also has other readings of the request, such as "POST /login": applications interpret some
+	// Also lists other readings of the request, such as "POST /login": applications interpret some
 	// paths, and header fields that override the method, in different ways. Limits apply if any
 	// reading matches; exemptions apply only if all readings match.
 	Also []string
-	// Skipped is the policy that exempts the request, or "". If Skipped is set, all later fields
-	// are empty.
+	// Skipped is the name of the policy that exempts the request, or "". If Skipped is set, all
+	// later fields are empty.
 	Skipped string
 	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
 	// outcome. Tiers after the last one that a reading belongs to are left out.
@@ -28,8 +28,8 @@ type Explanation struct {
 	// Tier, Route and Cost are the tier, the route and the cost of the request.
 	Tier, Route string
 	Cost        int64
-	// Results has a result for each rule and subject that the request is charged to. The results
-	// have no usages, because no store is asked.
+	// Results has a result for each rule and subject under which the request is counted. The
+	// results have no usages, because no store is asked.
 	Results []Result
 	// Numbers describes the limits whose maximum comes from a claim.
 	Numbers []Number
@@ -47,7 +47,7 @@ type Explanation struct {
 	// Hold is the time for which the estimated cost is held without a heartbeat; 0 if the cost is
 	// charged at once.
 	Hold time.Duration
-	// After describes how the charge is corrected after the response.
+	// After describes how the charge is corrected after the response; "" if it is not corrected.
 	After string
 }
 
@@ -275,7 +275,7 @@ func (c *condition) pathTexts() []string {
 	return texts
 }
 
-// String describes the corrections; "" if there are none.
+// String describes the corrections. It returns "" if there are none.
 func (a *after) String() string {
 	if a == nil {
 		return ""
@@ -297,7 +297,7 @@ func (a *after) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// debt describes the maximum debt after settling; "" if it is the default.
+// debt describes the maximum debt after settling. It returns "" if this is the default.
 func (a *after) debt() string {
 	if a.maxDebt == 0 {
 		return ""

@@ -10,12 +10,12 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// facts holds a request while it is decided, and facts that are derived from its attributes.
+// facts holds the request that is being decided, and facts that are derived from its attributes.
 type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // the previous subject; find returns the same string for an equal subject
+	before   string            // a known subject; find returns this string for an equal subject, to save memory
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it
@@ -26,7 +26,7 @@ type facts struct {
 
 	client    netip.Addr
 	hasClient bool
-	odd       oddClaim // one of the claims with an odd value, if there are any
+	odd       oddClaim // a claim with an odd value; its limit is nil if there is none
 }
 
 // known caches a subject. If a header field or cookie is repeated, index 0 is for its first value,
@@ -36,7 +36,8 @@ type known struct {
 	found   [2]bool
 }
 
-// values holds the first and the last non-empty value of a cookie.
+// values holds the first and the last non-empty value of a cookie. If there is more than one such
+// value, several is true.
 type values struct {
 	first, last string
 	several     bool
@@ -80,8 +81,8 @@ func (f *facts) read(in *Input, s *Set) {
 // site.
 const maxCookies = 3000
 
-// readCookies finds the cookies with the given names. If there are more than maxCookies, which is
-// also the maximum of net/http, the caller cannot be determined and the request is denied.
+// readCookies finds the cookies with the given names. A request with more than maxCookies cookies
+// is denied, because its caller cannot be determined. The server of net/http has the same maximum.
 func (f *facts) readCookies(names []string) {
 	if len(names) == 0 {
 		return
@@ -130,7 +131,7 @@ func (f *facts) clientAddr() netip.Addr {
 	return f.client
 }
 
-// fields returns the request's header. If the request has none, the header is empty, but not nil.
+// fields returns the request's header. If the request has none, the result is empty, but not nil.
 func (f *facts) fields() clientip.Header {
 	if f.in.Header == nil {
 		return http.Header(nil)
@@ -161,7 +162,8 @@ func (f *facts) header(name string) (found string) {
 	return found
 }
 
-// claim returns the value of a claim from the application or, if it has none, from a trusted proxy.
+// claim returns the value of a claim, which comes from the application or else from a trusted
+// proxy. It returns "" if neither has passed the claim.
 func (f *facts) claim(name string) string {
 	if f.in.Claims != nil {
 		if v := f.in.Claims.Claim(name); v != "" {

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// Settlement is a correction of a request's charge after its response: a refund, or the true cost.
-// A guard sends it to its observer if the store did not apply it completely, or if it settled a
-// hold.
+// Settlement is a correction of a request's charge after its response: a refund, or a change to the
+// true cost. A guard sends it to its observer if the store did not apply it completely, or if it
+// settled a hold.
 type Settlement struct {
 	// Verdict is the verdict on the request. It is nil if the verdict is not available.
 	Verdict *Verdict
@@ -26,8 +26,8 @@ type Settlement struct {
 	// is the true cost.
 	Refund bool
 	Cost   int64
-	// Amended is the store's result. Changed is false if the correction was not applied. Charged is
-	// less than Cost if charging the rest would exceed the maximum debt.
+	// Amended is the store's result. Its field Changed is false if the correction was not applied.
+	// Its field Charged is less than Cost if charging the rest would exceed the maximum debt.
 	Amended stint.Amended
 	// Err is the store's error. It is nil if the store found nothing to correct: the charge has
 	// left its windows, was reset or was corrected before, or the refund is for a request that was
@@ -47,7 +47,7 @@ type Settlement struct {
 // Event implements [stint.Event].
 func (*Settlement) Event() {}
 
-// SetHold records the hold of a charge, if it has one, and the time since the charge was made.
+// SetHold sets Hold and Delay from the charge, if the charge has a hold.
 func (s *Settlement) SetHold(c *stint.Charge) {
 	if s.Hold = c.Data().Hold; s.Hold > 0 {
 		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))
@@ -69,9 +69,9 @@ const settleTime = time.Second
 // available again, the guard takes the place back, so that no other request is admitted instead.
 // The guard logs the loss.
 //
-// A repeat shares the charge of the first request, and the first request settles the charge. If the
-// charge has a hold, the repeat keeps the hold open and reports its usage. If the process of the
-// first request has died, the store charges the reported usage when the hold expires.
+// A repeat shares the charge of the original request, and the original request settles the charge.
+// If the charge has a hold, the repeat keeps the hold open and reports its usage. If the process of
+// the original request has died, the store charges the reported usage when the hold expires.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
@@ -96,7 +96,9 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 			g.release(release)
 			return
 		}
-		var work sync.WaitGroup // in parallel, because a client may be waiting for the end of the response
+		// Release and correct in parallel, because a client may be waiting for the end of the
+		// response.
+		var work sync.WaitGroup
 		work.Go(func() { g.release(release) })
 		if v.after != nil || holds {
 			g.correct(lasting, v, &o)
@@ -105,7 +107,6 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	}
 }
 
-// holds reports whether any charge has a hold.
 func (v *Verdict) holds() bool {
 	return v.Decision.Charge.Data().Hold > 0 || slices.ContainsFunc(v.shadow, func(d stint.Decision) bool {
 		return d.Charge.Data().Hold > 0
@@ -124,7 +125,7 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release gives a place back.
+// release gives a concurrency place back. It logs an error.
 func (g *Guard) release(place func() error) {
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)
@@ -146,9 +147,9 @@ func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	}
 }
 
-// correct charges a request its true cost, if the response reports it. With atLeast, a true cost
-// below the charge changes nothing. A hold is settled in any case: if the true cost is unknown, the
-// estimate is charged.
+// correct changes the charge of a request to its true cost, if the response reports it. If
+// v.atLeast is set, a true cost below the charge changes nothing. A hold is settled in any case: if
+// the true cost is unknown, the estimate is charged.
 func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.atLeast && cost < v.Cost {
@@ -180,7 +181,7 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 }
 
 // truth returns the true cost of a request, and whether it is known. The cost is in units of
-// budgets that do not count a quantity of their own.
+// budgets that do not count one quantity, such as output tokens or the price.
 func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	if v.usage == nil {
 		return v.after.truth(o)
@@ -189,7 +190,7 @@ func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	return v.usage.Units(v.used, costName), true
 }
 
-// budgets returns the indexes of the claims that are charged the cost of the request.
+// budgets returns the indexes of the enforced results that are charged the cost of the request.
 func (v *Verdict) budgets() []int {
 	var claims []int
 	for i := range v.Results[:v.enforced] {
@@ -200,14 +201,13 @@ func (v *Verdict) budgets() []int {
 	return claims
 }
 
-// onlyPlaces reports whether all limits are concurrency limits. Such limits hold no units.
+// onlyPlaces reports whether all limits are concurrency limits, which hold no units.
 func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs of some results by limit name. A limit with a cost of its own gets
-// the cost that [Verdict.truthOf] returns. All others get the true cost of the request. truths
-// returns nil if no limit has its own cost.
+// truths returns the true costs by limit name for the results with the given indexes. It returns
+// nil if all limits get cost, the true cost of the request, because no limit has a cost of its own.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	if !slices.ContainsFunc(results, func(i int) bool { return v.Results[i].Costs != nil }) {
 		return nil
@@ -215,7 +215,8 @@ func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	return v.costsOf(cost, results, v.used)
 }
 
-// costsOf returns the true costs of some results by limit name, given the usage.
+// costsOf returns the true costs by limit name for the results with the given indexes. A limit with
+// a cost of its own gets the cost that [Verdict.truthOf] returns, and all others get cost.
 func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.Costs {
 	costs := stint.Costs{}
 	for _, i := range results {
@@ -231,8 +232,8 @@ func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.C
 	return costs
 }
 
-// truthOf returns the true cost for a limit that was charged its own cost, given the usage. It
-// returns the charged cost unless that was an estimate.
+// truthOf returns the true cost for a limit that was charged a cost of its own. This is the charged
+// cost or, if that was an estimate, the cost of the tokens in used.
 func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 {
 	if _, fixed := v.fixed[name]; v.usage == nil || fixed {
 		return charged
@@ -244,11 +245,11 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects the charge of a decision. It sets the charges of the claims with the given
-// indexes to the settlement's cost, or to costs by limit name. If the store cannot correct the
-// charge, the charge stays until its windows have passed or its hold expires. If the true cost
-// would exceed the maximum debt, the store charges only a part. In both cases, settle logs the
-// correction and sends it to the observer. It also sends the settlement of a hold to the observer.
+// settle corrects the charge of a decision. It sets the charges of the claims with the indexes in
+// which to s.Cost or, if costs is not nil, to costs. If the store cannot correct the charge, the
+// charge stays until its windows have passed or its hold expires. If the true cost would exceed the
+// maximum debt, the store charges only a part. In both cases, settle logs the correction and sends
+// it to the observer. It also sends the settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged
@@ -278,7 +279,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 }
 
-// allClaims returns the indexes of n claims: 0 to n-1.
+// allClaims returns the indexes from 0 to n-1.
 func allClaims(n int) (claims []int) {
 	for i := range n {
 		claims = append(claims, i)
@@ -290,7 +291,7 @@ func allClaims(n int) (claims []int) {
 type after struct {
 	header  string // response header with the true cost
 	bytes   int64  // bytes of response body per unit
-	maxDebt int64  // maximum debt after settling; 0 is the capacity of each limit
+	maxDebt int64  // maximum debt after settling; 0 means the capacity of each limit
 	refund  []int  // statuses or status classes that refund the charge
 }
 

@@ -28,7 +28,7 @@ type Guard struct {
 
 	enforceAll bool
 	overrides  Overrides
-	reached    func() *reached // the thresholds reached; allocated by the first call
+	reached    func() *reached // returns a cache, which the first call allocates
 }
 
 // GuardConfig configures a [Guard].
@@ -39,12 +39,13 @@ type GuardConfig struct {
 	// [Tier.Notify] or [Policy.Notify] lists. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at level ERROR, at most five of each kind per second, and denials and
-	// admissions as the Spec configures; nil is slog.Default().
+	// admissions as the Spec configures. Nil means slog.Default().
 	Logger *slog.Logger
 	// EnforceAll enforces every rule for every subject and ignores shadow and rollout. Use it to
 	// find out what the rules would do.
 	EnforceAll bool
-	// Overrides replaces the limits of single subjects; nil replaces none. See package overrides.
+	// Overrides replaces the limits of single subjects; see package overrides. If it is nil, no
+	// limits are replaced.
 	Overrides Overrides
 }
 
@@ -93,11 +94,11 @@ func isNilPointer(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Set returns the set in force.
+// Set returns the current set.
 func (g *Guard) Set() *Set { return g.set.Load() }
 
-// Replace replaces the set for all later requests. If set was not made by [New], for example if it
-// is nil, the error is an [*stint.InvalidError] and nothing changes.
+// Replace replaces the set for all later requests. If set was not made by [New], for example
+// because it is nil, the error is a [*stint.InvalidError] and nothing changes.
 func (g *Guard) Replace(set *Set) error {
 	if !set.made() {
 		return &stint.InvalidError{Err: errNoSet}
@@ -110,9 +111,9 @@ func (g *Guard) Replace(set *Set) error {
 // store failed and the failure mode is "error", the context has ended, or the request to the store
 // would not be valid.
 //
-// If the request is allowed and then served, call [Guard.Follow]. If you do not see the response,
-// you cannot call Follow. In that case, call [Guard.Prepare] instead of Decide, set the Hold of the
-// store's request to 0, ask the store, and call [Guard.Finish].
+// If the request is allowed and then served, call [Guard.Follow]. A caller that does not see the
+// response cannot call Follow. Instead of calling Decide, it must call [Guard.Prepare], set the
+// Hold of the store's request to 0, ask the store, and call [Guard.Finish].
 func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 	var r stint.Request
 	v.Err = g.Prepare(in, v, &r)
@@ -132,9 +133,9 @@ func (g *Guard) Decide(ctx context.Context, in *Input, v *Verdict) error {
 }
 
 // Prepare is the first half of Decide. It is for callers that ask the store themselves, in another
-// mode or about many requests at once. It fills in r, the request for the store, and the fields of
-// the verdict that are known before the store decides. If r has no claims, there is nothing to ask.
-// An error means that r is not valid.
+// mode or about many requests at once. It fills in r, the request to the store, and the fields of
+// the verdict that are known before the store decides. If r then has no claims, there is nothing to
+// ask. An error means that r is not valid.
 func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 	set := g.set.Load()
 	v.reset(set)
@@ -190,7 +191,7 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 // tokens, are charged the verdict's Cost, which the caller may have changed since Prepare.
 //
 // If r does not come from Prepare, the caller must also set the verdict's Results, with their rules
-// and claims. The same applies to all other fields that the observer needs.
+// and claims, and all other fields that the observer needs.
 func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 	if v.UnknownClient {
 		g.log.unknownClient()
@@ -206,7 +207,7 @@ func (g *Guard) Finish(ctx context.Context, v *Verdict, r *stint.Request) {
 		}
 		return
 	}
-	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // otherwise the time may include waiting
+	if g.observer != nil && v.began != untimed && r.MaxWait == 0 { // with MaxWait, the time may include waiting
 		v.Took = g.watch.took(v.began)
 	}
 	g.Observe(ctx, v)

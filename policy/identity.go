@@ -15,11 +15,11 @@ type identity struct {
 	index int
 	typ   string
 	kind  identityKind
-	key   string // the name of the claim, header or cookie
+	key   string // name of the claim, header or cookie
 	plain bool
 
-	cookie int         // index into Set.cookies
-	parts  []*identity // for byAll
+	cookie int         // index in Set.cookies, for byCookie
+	parts  []*identity // combined identities, for byAll
 }
 
 type identityKind uint8
@@ -30,7 +30,7 @@ const (
 	byHeader
 	byCookie
 	byAll
-	byNothing // everyone
+	byNothing // all requests have the same subject
 )
 
 // always reports whether every request has the identity.
@@ -50,8 +50,9 @@ func (id *identity) shared(f *facts) bool {
 	return id.kind == byNothing || id.kind == byAddress && !f.clientAddr().IsValid()
 }
 
-// unknownClient stands for the address of a client if the address is unknown: the peer has none, as
-// on a Unix socket, and is not trusted to name the client or names none.
+// unknownClient takes the place of an unknown client address in a subject. The address is unknown
+// if the peer has none, as on a Unix socket, and is not trusted to name the client or does not name
+// it.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have
@@ -161,8 +162,8 @@ func unquoted(value string) string {
 
 // credential returns one spelling for all values of a header field that contain the same
 // credential. For Authorization, the scheme is in lower case and followed by one space, because RFC
-// 9110 allows any case and several spaces. Lenient servers decode several encodings to the same
-// Basic credentials; these encodings get one spelling.
+// 9110 allows any case and several spaces. Basic credentials also get one spelling, because lenient
+// servers decode several encodings to the same credentials.
 func credential(field, value string) string {
 	if value == "" || field != "Authorization" && field != "Proxy-Authorization" {
 		return value
@@ -178,7 +179,7 @@ func credential(field, value string) string {
 }
 
 // plainBase64 returns base64 text in one spelling: in the standard alphabet, without padding, and
-// without any other characters. The text stays encoded, so that keys show no password.
+// without any other characters. The text stays encoded, so that keys do not show passwords.
 func plainBase64(text string) string {
 	digits := strings.Map(func(c rune) rune {
 		switch {

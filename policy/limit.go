@@ -25,8 +25,8 @@ type Limit struct {
 	Max int64
 }
 
-// Limits returns limits with fixed maximums for a [Tier] or a [Policy]. An empty list is explicitly
-// unlimited.
+// Limits returns limits with fixed maximums for a [Tier] or a [Policy]. Without arguments, the
+// result means explicitly unlimited.
 func Limits(limits ...stint.Limit) []Limit {
 	all := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -43,7 +43,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s or claim %s up to %d", l.Limit, l.Claim, l.Max)
 }
 
-// Largest returns the limit with the largest maximum that it can have.
+// Largest returns the limit with the largest maximum that the limit can have.
 func (l *Limit) Largest() stint.Limit {
 	if l.Claim == "" {
 		return l.Limit
@@ -57,7 +57,7 @@ func (l *Limit) with(n int64) stint.Limit {
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
 		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // fits has ruled out an overflow
-		limit.Burst = max(int64(burst), min(n, 1))        // not 0, because a Burst of 0 stands for Max
+		limit.Burst = max(int64(burst), min(n, 1))        // not 0, because a Burst of 0 means Max
 	}
 	limit.Max = n
 	return limit
@@ -109,7 +109,7 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 			continue
 		}
 		if own {
-			limits, own = slices.Clone(limits), false // a new slice, because a store may retain it
+			limits, own = slices.Clone(limits), false // copy: a store may retain the slice
 		}
 		limits[i] = l.with(n)
 	}
@@ -119,8 +119,8 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	return limits
 }
 
-// oddClaim describes a claim with an odd value: one that is not a valid maximum for its limit. The
-// field limit is nil if there is no such claim.
+// oddClaim is a claim whose value is not a valid maximum for its limit. If limit is nil, there is
+// no such claim.
 type oddClaim struct {
 	limit *Limit
 	value string
@@ -148,7 +148,7 @@ func (c *compiler) claimed(key string, limits []Limit) {
 
 // fits returns an error if the claim may give a maximum with which the limit is not valid. If the
 // limit has a meter (see [stint.Limit.Meter]), fits checks two maximums: the largest one, and the
-// largest one that has no common divisor with the window. With the second maximum, one unit has the
+// largest one that has no common divisor with the window. With the second one, a unit has the
 // greatest weight in the meter, so the meter is most likely to overflow.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {

@@ -11,14 +11,13 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// guardLog logs events for operators. It limits the number of lines of each kind per second. It
-// shortens and quotes text from requests.
+// guardLog logs events for operators. It limits the number of lines per second of each kind. It
+// shortens and quotes text that comes from requests.
 type guardLog struct {
 	logger                                                            *slog.Logger
 	admissions, denials, shadows, failures, strange, odd, corrections logsample.Sampler
 }
 
-// decided logs the outcome of a request.
 func (l *guardLog) decided(ctx context.Context, v *Verdict, s *Spec) {
 	switch {
 	case v.Err != nil:

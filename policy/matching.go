@@ -29,8 +29,8 @@ type policy struct {
 	unit
 	skips   bool      // if true, only the name and the clause are set
 	per     []string  // as in [Policy]
-	tiers   []bool    // by tier index: whether the policy applies to the tier
-	rules   [][]*Rule // by tier index: rules for the number of requests and for their costs
+	tiers   []bool    // whether the policy applies to each tier, by tier index
+	rules   [][]*Rule // rules for each tier, by tier index
 	cost    *Cost
 	costs   stint.Costs
 	hold    time.Duration
@@ -44,7 +44,7 @@ type policy struct {
 // and the share of subjects for which they enforce their limits.
 type unit struct {
 	name    string
-	who     []*identity // nil to count by the identity of the tier
+	who     []*identity // nil means the identity of the tier
 	enforce uint32      // share of subjects, as a fraction of enforceAll
 }
 
@@ -114,7 +114,7 @@ func (p *policy) miss(f *facts, t *tier) miss {
 }
 
 // askerIn returns the identity and the subject by which a policy counts a request. The argument
-// tier holds the identity and the subject by which the tier counts the request.
+// tier holds those by which the tier counts the request.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier
@@ -123,8 +123,8 @@ func (p *policy) askerIn(f *facts, tier asker) asker {
 	return p.unit.asker(f, room[:0])
 }
 
-// scope returns the scope in which a policy counts a subject: the policy's name and the values that
-// divide its count.
+// scope returns the scope in which a policy counts a subject: the policy's name and the values of
+// the attributes in per.
 func (p *policy) scope(f *facts, route string) string {
 	if len(p.per) == 0 {
 		return p.name
@@ -137,7 +137,7 @@ func (p *policy) scope(f *facts, route string) string {
 	return string(b)
 }
 
-// divider returns the value of an attribute that divides a policy's count.
+// divider returns the value of an attribute by which the policy counts requests separately.
 func (p *policy) divider(what string, f *facts, route string) string {
 	switch what {
 	case "method":

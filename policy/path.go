@@ -19,17 +19,17 @@ var steps = [...]func(string) string{
 	withoutScript, behindScript,
 }
 
-// These constants bound the number of readings of a request and the total bytes of their paths. A
-// request that exceeds them is denied: no client sends such a request by accident, and each reading
-// takes time.
+// These constants limit the number of readings of a request and the total bytes of their paths. A
+// request that exceeds them is denied: no client sends such a request by accident, and deciding it
+// would take too long.
 const (
 	maxReadings     = 32
 	maxReadingBytes = 32 << 10
 )
 
-// isPlain reports whether a path is plain, as most are: it is lower-case ASCII without anything
-// that a step may change. dot is the index of the last dot in the last segment, where the segment's
-// ending begins. It is 0 if there is no dot or the path is not plain.
+// isPlain reports whether a path is plain, as most are: lower-case ASCII without anything that a
+// step may change. dot is the index of the last dot in the last segment, where the segment's ending
+// begins. It is 0 if there is no dot or the path is not plain.
 func isPlain(p string) (plain bool, dot int) {
 	if p == "" || p[0] != '/' {
 		return false, 0
@@ -244,8 +244,8 @@ func trimmed(p string) string {
 	}
 }
 
-// withoutAuthority removes //host from the beginning of a path, as URL parsers do. Some parsers
-// skip further slashes before the host, and so does withoutAuthority.
+// withoutAuthority removes //host from the beginning of a path, as URL parsers do. Like some
+// parsers, it also removes further slashes before the host.
 func withoutAuthority(p string) string {
 	if !strings.HasPrefix(p, "//") {
 		return p
@@ -254,8 +254,8 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is the suffix of a front controller's name. A front controller is a PHP script, such as
-// index.php, that handles the paths below its own. Case does not matter.
+// script is the ending, in any case, of the name of a front controller. A front controller is a PHP
+// script, such as index.php, that handles all paths below its own.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, if more segments follow:

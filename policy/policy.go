@@ -8,12 +8,13 @@ import (
 
 // Input has the attributes of a request. Adapters such as package httplimit fill it in.
 type Input struct {
-	// Method and Host are as received: "GET", "example.com:8080".
+	// Method and Host are the method and the host as received, such as "GET" and
+	// "example.com:8080".
 	Method, Host string
-	// Path is decoded, like URL.Path. RawPath is the path as received if that is different, like
-	// URL.RawPath, else "". Applications interpret some paths and methods in different ways. Each
-	// interpretation is a reading of the request. A limit applies if any reading matches. An
-	// exemption applies only if all readings match.
+	// Path is the decoded path, like URL.Path. RawPath is the path as received if it differs, like
+	// URL.RawPath; otherwise it is "". Applications interpret some paths and methods in different
+	// ways. Each interpretation is a reading of the request. A limit applies if any reading
+	// matches. An exemption applies only if all readings match.
 	Path, RawPath string
 	// Peer is the address of the other end of the connection. It is invalid if the peer has no
 	// address, as on a Unix socket.
@@ -22,8 +23,8 @@ type Input struct {
 	// if there are none.
 	Header interface{ Values(name string) []string }
 	// Claims are facts about the caller that the application has verified, such as "user" and
-	// "plan". Claim returns "" for a fact that the application does not know. Claims is nil if the
-	// application knows no facts.
+	// "plan". The method Claim returns "" for a fact that the application does not know. Claims is
+	// nil if the application knows no facts.
 	Claims interface{ Claim(name string) string }
 	// Content gives access to the query and body of a request. Policies derive request ids and
 	// estimate usage from them. If Content is nil, because the adapter does not see bodies, no id
@@ -41,8 +42,8 @@ type Input struct {
 	}
 }
 
-// Rule has limits of a tier, or limits of a policy for the requests of one tier. A Rule must not be
-// changed.
+// Rule holds the limits of a tier, or the limits of a policy for the requests of one tier. A Rule
+// must not be changed.
 type Rule struct {
 	// Policy is the name of the policy, or "" for the tier's own limits.
 	Policy string
@@ -58,10 +59,10 @@ type Rule struct {
 	// Notify lists the percentages at which the use of a limit is reported; nil if no use is
 	// reported. See [Rule.Notifies].
 	Notify []int
-	// Enforced is the share of subjects for which the rule is enforced: 1 is all of them. It is 0
-	// for a rule in shadow.
+	// Enforced is the share of subjects for which the rule is enforced, from 0 (in shadow) to 1
+	// (all).
 	Enforced float64
-	// Contact is a text or a URL that tells denied callers where to ask for more; "" if there is
+	// Contact tells denied callers where to ask for more, as text or a URL. It is "" if there is
 	// none.
 	Contact string
 	// Index is the rule's index in [Set.Rules].

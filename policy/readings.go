@@ -10,7 +10,7 @@ import (
 // reading is one way in which an application may read a request.
 type reading struct {
 	path, method string
-	folded       string // the path folded to one case, for applications that ignore case; else ""
+	folded       string // path with case folded, for applications that ignore case; otherwise ""
 	last         bool   // the last value of a repeated field or cookie counts, not the first
 }
 
@@ -50,7 +50,7 @@ func (f *facts) readPaths(s *Set) {
 	}
 }
 
-// add adds a reading, unless there are too many.
+// add adds a reading. If there are too many, it sets f.tooMany instead.
 func (f *facts) add(r reading) {
 	if f.count() == maxReadings {
 		f.tooMany = true
@@ -61,7 +61,7 @@ func (f *facts) add(r reading) {
 
 func (f *facts) count() int { return 1 + len(f.others) }
 
-// look makes reading i the current one. Most requests have only one reading.
+// look makes reading i the current one. If there is only one reading, it is current already.
 func (f *facts) look(i int) {
 	if len(f.others) > 0 {
 		f.reading = f.at(i)

@@ -21,8 +21,8 @@ func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 	})
 }
 
-// report returns the charge of the rules that count costs, and a heartbeat that reports the usage
-// so far.
+// report returns the charge of the rules that count costs, and a heartbeat that reports used and
+// cost as the usage so far.
 func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Amendment) {
 	budgets := v.budgets()
 	a := stint.Amendment{Kind: stint.AmendExtend, Costs: v.costsOf(cost, budgets, used), KnownOnly: true}
@@ -32,7 +32,8 @@ func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Am
 	return v.Decision.Charge.Part(budgets...), a
 }
 
-// reportRepeat reports the usage of a repeat, if it is known. The first request settles the charge.
+// reportRepeat reports the usage of a repeat, if it is known. The original request settles the
+// charge.
 func (g *Guard) reportRepeat(ctx context.Context, v *Verdict, o *Outcome) {
 	cost, ok := v.truth(o)
 	if !ok || v.after != nil && v.after.refunds(o.Status) {

@@ -19,9 +19,9 @@ type requestID struct {
 	life, derive time.Duration
 }
 
-// of returns the ID of a request and its life, or "". The ID depends on the caller, method, host
-// and path: if one of them differs, the same header value gives a different ID. The port of the
-// host is ignored, because only some clients send it.
+// of returns the ID of a request, and how long it is remembered. The ID is "" if the request has
+// none. It depends on the caller, method, host and path: if one of them differs, the same header
+// value gives a different ID. The port of the host is ignored, because only some clients send it.
 func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life time.Duration) {
 	if r == nil {
 		return "", 0
@@ -44,8 +44,8 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	h := sha256.New()
 	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
 	if derived {
-		// Charges may also depend on the header. If the charges differ, the requests are different,
-		// even if everything else is the same.
+		// The charge may also depend on the header. If the charges of two requests differ, the
+		// requests are different, even if everything else is the same.
 		write("derived")
 		for i := range v.Results[:v.enforced] {
 			c := &v.Results[i].Claim

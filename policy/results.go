@@ -11,8 +11,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// add adds the rules of a tier or policy that are not in the results yet. It puts enforced results
-// before results in shadow.
+// add adds results for the rules of a tier or policy, except for results that v already has. It
+// puts enforced results before results in shadow.
 func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string) {
 	shadow := !v.enforceAll && !u.enforced(who.subject)
 	for _, rule := range rules {
@@ -37,7 +37,6 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 	}
 }
 
-// has reports whether the results contain a rule for a subject and scope.
 func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 	return slices.ContainsFunc(v.Results, func(r Result) bool {
 		return r.Rule == rule && r.Subject == subject && r.Scope == scope
@@ -49,7 +48,7 @@ func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 const enforceAll = 1 << 20
 
 // enforced reports whether the unit's limits are enforced for a subject. All processes choose the
-// same subjects, at all times. A larger share only adds subjects.
+// same subjects, and the choice never changes. If the share grows, subjects are only added.
 func (u *unit) enforced(subject string) bool {
 	if u.enforce == enforceAll || u.enforce == 0 {
 		return u.enforce != 0
@@ -63,7 +62,8 @@ func (u *unit) enforced(subject string) bool {
 	return uint32(sum>>44) < u.enforce
 }
 
-// none holds the limit that denies requests with too many readings or limits.
+// none replaces the limits of a request that has too many readings or limits, so that the request
+// is denied.
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
 // keepFew denies a request that has too many readings, or whose readings have more limits than fit

@@ -17,12 +17,12 @@ type Set struct {
 	resolver *clientip.Resolver
 	asserted map[string]string
 	tiers    []*tier
-	all      []*policy // in the order of the spec
+	all      []*policy // all policies, in the order of the spec
 	exempt   []*policy // policies with Skip
-	policies []*policy // all other policies
-	methods  []string  // methods in conditions; all known methods if a count is divided by method
+	policies []*policy // policies without Skip
+	methods  []string  // methods in conditions; all known methods if a policy counts per method
 	patterns []patternUse
-	endings  []*pathpattern.Pattern // patterns of limits that depend on how a path ends
+	endings  []*pathpattern.Pattern // patterns of limits that depend on the ending of a path
 	upper    bool                   // a pattern has upper-case letters
 	chosen   []*identity            // identities by header or cookie, whose values callers choose
 	cookies  []string               // names of the cookies of these identities
@@ -46,14 +46,16 @@ func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 // Rules returns every rule of the set. The rule at index i has Index i.
 func (s *Set) Rules() []*Rule { return s.rules }
 
-// patternUse is a pattern of a set, with the attributes that divide the count of matching requests.
+// patternUse is a pattern of a set, with the attributes by which its policy counts requests
+// separately.
 type patternUse struct {
 	*pathpattern.Pattern
 	per []string
 }
 
-// fitting returns a string that encodes which patterns of the set a reading fits, and the values
-// that divide counts. Readings with equal strings are decided alike.
+// fitting returns a string that encodes which patterns of the set a reading fits, and the values of
+// their variables by which requests are counted separately. Readings with equal strings are decided
+// alike.
 func (s *Set) fitting(r *reading) string {
 	var b []byte
 	for i := range s.patterns {
@@ -72,8 +74,8 @@ func (s *Set) fitting(r *reading) string {
 }
 
 // endingMatters reports whether a path fits some pattern of a limit only without the ending of its
-// last segment, such as ".json". The argument without is the path without the ending. The path
-// without the ending becomes a reading only in that case. A needless reading could prevent an
+// last segment, such as ".json". The argument without is the path without the ending. Only in that
+// case, the path without the ending is another reading. A needless reading could prevent an
 // exemption: for example, an exemption for /static/*.css applies only if all readings end in .css.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {

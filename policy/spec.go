@@ -18,10 +18,11 @@ type Spec struct {
 	// TrustedProxies are the peers that are trusted to name the client of a request: addresses,
 	// networks, "loopback", "private" and "unix". If there are none, the client is the peer.
 	TrustedProxies []string
-	// ClientHeader is the header in which trusted proxies name the client; "" is X-Forwarded-For.
+	// ClientHeader is the header in which trusted proxies name the client; "" means
+	// X-Forwarded-For.
 	ClientHeader string
 	// IPv4Prefix and IPv6Prefix are the number of leading bits of an address that identify a
-	// client; 0 is 32 for IPv4 and 64 for IPv6.
+	// client; 0 means 32 for IPv4 and 64 for IPv6.
 	IPv4Prefix, IPv6Prefix int
 	// Claims maps the names of claims to the headers in which trusted proxies assert them. It does
 	// not list claims that the application passes in [Input.Claims].
@@ -35,36 +36,37 @@ type Spec struct {
 	// Policies limit the requests that they match, in addition to the limits of the tier. Every
 	// matching policy applies.
 	Policies []Policy
-	// Bans configures how subjects that keep being denied are banned; nil bans no subject and
-	// ignores existing bans.
+	// Bans configures how subjects that keep being denied are banned. If it is nil, no subject is
+	// banned, and existing bans are ignored.
 	Bans *stint.BanPolicy
 	// RequestID is the header that identifies a request, so that repeats are not charged again; ""
-	// is none. RequestIDLife is the time for which an id is remembered; 0 is the shortest window of
-	// the first rule that limits the request.
+	// means none. RequestIDLife is the time for which an id is remembered; 0 means the shortest
+	// window of the first rule that limits the request.
 	RequestID     string
 	RequestIDLife time.Duration
 	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto). It
-	// is the default for tiers and policies without a contact; "" is none.
+	// is the default for tiers and policies without a contact. "" means none.
 	Contact string
 	// Headers configures the response headers that report limits.
 	Headers Headers
 	// LogAdmissions is the maximum number of allowed requests that a guard logs per second, at
-	// level INFO. LogDenials is the maximum number of denied requests, at level WARN. 0 logs none.
-	// Nil is 5 per second. If LogAdmissions is nil, the level of allowed requests is DEBUG.
+	// level INFO. LogDenials is the maximum number of denied requests, at level WARN. 0 logs none,
+	// and nil means 5 per second. If LogAdmissions is nil, the level of allowed requests is DEBUG.
 	LogAdmissions, LogDenials *int
 	// Source is a value that a program can store here and get back from a set with [Set.Spec].
 	// Package config stores its *config.Config. This package does not use it.
 	Source any
 }
 
-// Identity is a way to identify callers. It has exactly one of Claim, Header, Cookie and All.
+// Identity is a way to identify callers. Exactly one of Claim, Header, Cookie and All must be set.
 type Identity struct {
 	// Claim, Header or Cookie is the name of the claim, header or cookie that identifies the
 	// caller.
 	Claim, Header, Cookie string
 	// All combines several identities into one.
 	All []string
-	// Type is the first part of subjects, such as "user" in "user:42"; "" is the identity's name.
+	// Type is the first part of subjects, such as "user" in "user:42"; "" means the identity's
+	// name.
 	Type string
 	// If Plain is true, keys and logs show the value of the header or cookie. Otherwise they show
 	// its hash.
@@ -77,16 +79,16 @@ type Tier struct {
 	// Match selects the requests that belong to the tier, and Unless excludes some of them. A nil
 	// Match selects all. The request must also have one of the tier's identities.
 	Match, Unless *Match
-	// Identity lists identities by which the members of the tier are told apart. The first one that
-	// a request has is used.
+	// Identity lists the identities that distinguish the members of the tier. The first one that a
+	// request has is used.
 	Identity []string
 	// Scope is the scope in which a member's requests are counted. With a name such as "api", all
 	// requests of a member have one count; the default is "global". With "none", the scope is
 	// empty. With "route", each route has its own count, so that a member gets the limits once per
 	// route.
 	Scope string
-	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
-	// list is explicitly unlimited. See [Limits].
+	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
+	// empty list explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
 	// Notify lists percentages of these limits, in ascending order. When a member has used one of
 	// these percentages of a limit, the observer of a guard receives a [Threshold]. 100 is reached
@@ -95,14 +97,14 @@ type Tier struct {
 	Notify []int
 	// If Shadow is true, limits count requests and report which ones they would deny, but never
 	// deny them. Rollout is the share of members for which limits are enforced, from 0 (none) to 1
-	// (all); nil is 1.
+	// (all); nil means 1.
 	Shadow  bool
 	Rollout *float64
 	// Bans and Failure replace the settings of the spec for this tier; nil keeps them.
 	Bans    *stint.BanPolicy
 	Failure *stint.FailurePolicy
 	// Contact is shown to callers that are denied by the tier's limits, or by a policy without a
-	// contact; "" is the spec's.
+	// contact; "" means the contact of the spec.
 	Contact string
 }
 
@@ -114,23 +116,22 @@ type Policy struct {
 	Match, Unless *Match
 	// Skip exempts matching requests from all limits and bans.
 	Skip bool
-	// Identity lists the identities by which requests are counted together. The first one that a
-	// request has is used. If Identity is empty, requests are counted by the identity that their
-	// tier uses.
+	// Identity lists the identities by which requests are counted. The first one that a request has
+	// is used. If Identity is empty, requests are counted by the identity that their tier uses.
 	Identity []string
-	// Per lists the attributes that further divide the count: "method", "host", "route", or a
-	// variable of the path.
+	// Per lists the attributes by which requests are counted separately: "method", "host", "route",
+	// or a variable of the path.
 	Per []string
-	// Limits limit the number of requests, Budget the sum of their costs. Nil is not set; an empty
-	// list is explicitly unlimited. See [Limits].
+	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
+	// empty list explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// TierLimits and TierBudget set limits by tier name, instead of Limits and Budget. "default" is
-	// for all tiers that are not named. The policy does not apply to tiers for which neither has an
-	// entry.
+	// TierLimits and TierBudget set limits by the name of the tier, instead of Limits and Budget.
+	// "default" stands for all tiers that are not named. The policy does not apply to tiers for
+	// which neither has an entry.
 	TierLimits, TierBudget map[string][]Limit
 	// Notify lists percentages of the limits at which their use is reported, as in a [Tier].
 	Notify []int
-	// Cost is the cost of a request; nil is 1.
+	// Cost is the cost of a request; nil means 1.
 	Cost *Cost
 	// Costs has the costs, by limit name, for limits whose cost differs from Cost. For example,
 	// {"input_tokens": 2000} charges 2,000 units to a budget named "input_tokens".
@@ -139,7 +140,7 @@ type Policy struct {
 	// Hold is the longest time between heartbeats; see [stint.Request.Hold]. [Guard.Follow] sends
 	// the heartbeats. After the response, it charges the true cost according to SettleHeader,
 	// SettleBytes or Usage. If the response does not report its true cost, it charges the estimate.
-	// 0 holds nothing.
+	// If Hold is 0, nothing is held.
 	Hold time.Duration
 	// Usage makes budgets count the tokens of requests to a language model. If it is nil, they do
 	// not count tokens. With Usage, Hold is 5 minutes by default, and Cost must be nil.
@@ -150,7 +151,7 @@ type Policy struct {
 	SettleHeader string
 	SettleBytes  int64
 	// MaxDebt bounds the debt of a limit that is a bucket or has a burst: a true cost raises the
-	// limit's usage above its capacity by at most MaxDebt. 0 is the capacity of each limit. All
+	// limit's usage above its capacity by at most MaxDebt. 0 means the capacity of each limit. All
 	// other limits are charged the whole true cost.
 	MaxDebt int64
 	// Refund lists the statuses after which the whole charge is given back: 404 stands for that
@@ -165,12 +166,13 @@ type Policy struct {
 	RequestIDDerive time.Duration
 	// If Shadow is true, limits count requests and report which ones they would deny, but never
 	// deny them. Rollout is the share of subjects for which limits are enforced, from 0 (none) to 1
-	// (all); nil is 1.
+	// (all); nil means 1.
 	Shadow  bool
 	Rollout *float64
-	// Failure determines what happens to matching requests when the store fails; nil is the tier's.
+	// Failure determines what happens to matching requests when the store fails; nil means the
+	// failure policy of the tier.
 	Failure *stint.FailurePolicy
-	// Contact is shown to callers that the policy's limits deny; "" is the tier's.
+	// Contact is shown to callers that the policy's limits deny; "" means the contact of the tier.
 	Contact string
 }
 
@@ -208,8 +210,8 @@ func (p *Policy) limited() bool {
 
 // Match matches a request that fits all of its non-empty fields.
 type Match struct {
-	// Host, Path and Method each fit if any of their elements does. Examples are "*.example.com",
-	// "/users/{id}" and "GET".
+	// Host, Path and Method list patterns such as "*.example.com", "/users/{id}" and "GET". Each
+	// field fits if any of its elements does.
 	Host, Path, Method []string
 	// Header and Claim map names to the accepted values; "*" accepts any value.
 	Header, Claim map[string][]string
@@ -238,7 +240,7 @@ type Headers struct {
 	// ResetDelta makes X-RateLimit-Reset the number of seconds from now, not since 1970.
 	ResetDelta bool
 	// Jitter randomizes Retry-After if all callers share the denying limit, so that they do not all
-	// retry at once. It is the maximum share of the wait that is added: 0.1 is a tenth, 0 is none,
-	// and nil is a fifth. For all other limits, Retry-After is exact.
+	// retry at once. It is the maximum share of the wait that is added, such as 0.1. 0 adds
+	// nothing, and nil means 0.2. For all other limits, Retry-After is exact.
 	Jitter *float64
 }

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A guard times the first timedAtOnce decisions of each interval of timedEvery; see [Verdict.Took].
+// A guard times the first timedAtOnce decisions in each interval of length timedEvery; see
+// [Verdict.Took].
 const (
 	timedAtOnce = 32
 	timedEvery  = 20 * time.Millisecond

@@ -53,7 +53,7 @@ func (o *terms) add(p *policy, f *facts) {
 }
 
 // costsOf returns, by name, the costs of those limits that have a cost of their own. It returns nil
-// if none has.
+// if there are none.
 func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 	for i := range limits {
 		if cost, ok := o.costs[limits[i].Name]; ok {

@@ -96,7 +96,8 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 
-// Notifies returns the percentages of a limit of the rule at which its use is reported, or nil.
+// Notifies returns the percentages of l, a limit of the rule, at which its use is reported. It
+// returns nil if its use is not reported.
 func (r *Rule) Notifies(l *stint.Limit) []int {
 	if hasPeriod(l) && l.Window >= minNotify {
 		return r.Notify
@@ -104,8 +105,9 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 	return nil
 }
 
-// reached caches the thresholds that this process has marked in the store, so that decisions need
-// not ask the store again. If another threshold overwrites a cached one, the store is asked again.
+// reached caches the thresholds that this process has marked in the store, so that most decisions
+// need not ask the store. A threshold can overwrite another one in the cache. The store is then
+// asked about the other one again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64
@@ -121,7 +123,7 @@ func (r *reached) add(mark uint64) bool {
 // decision. It ignores decisions that were made without the store, because they know only part of
 // the usage. It also ignores bookings, which allow a request only at a later time.
 func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Request) {
-	d, budget := &v.Decision, time.Duration(0) // 0 is the store's default
+	d, budget := &v.Decision, time.Duration(0) // 0 means the store's default
 	if r.Failure != nil {
 		budget = r.Failure.Budget
 	}
@@ -141,8 +143,8 @@ func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Reque
 	}
 }
 
-// reportUse reports the thresholds of limit k of result i. Marking each threshold may take as long
-// as a decision.
+// reportUse reports the thresholds that limit k of result i has reached. Marking each threshold may
+// take as long as a decision.
 func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time.Duration) {
 	r := &v.Results[i]
 	l, u := &r.Limits[k], r.Usages[k]
@@ -176,11 +178,11 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	return l.Max > 0 && 100*u.Used >= int64(percent)*l.Max
 }
 
-// endOf returns the end of a limit's period by the store's clock. If this process made the decision
-// from memory, it knows only the local clock, which may be off by some seconds. So endOf rounds the
-// end to whole windows or minutes. left is the time until the usage is reset. Held units may be
-// reset after the end of the period. If the store's clock is known, the result is at most the end
-// of the period.
+// endOf returns the end of the limit's period by the store's clock. left is the time until the
+// usage is reset. If this process made the decision from memory, it knows only the local clock,
+// which may be off by some seconds, so endOf rounds the end to whole windows or minutes. Held units
+// may be reset after the end of the period, so if the store's clock is known, the result is at most
+// the end of the period.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {
@@ -195,8 +197,7 @@ func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	return time.UnixMicro(min(end-end%unit, latest)).UTC()
 }
 
-// hash returns a hash of a limit, a subject and the end of a period. Different processes compute
-// different hashes.
+// hash returns a hash of a limit, a subject and the end of a period. It differs between processes.
 func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	var h maphash.Hash
 	h.SetSeed(g.reached().seed)
@@ -207,7 +208,6 @@ func (g *Guard) hash(r *Result, l *stint.Limit, until time.Time) uint64 {
 	return h.Sum64() + uint64(until.Unix())*0xff51afd7ed558ccd + uint64(l.Window)*uint64(1+l.Algorithm)
 }
 
-// id returns the ID of an event.
 func (t *Threshold) id() string {
 	h := sha256.New()
 	for _, part := range [...]string{t.Subject, t.Scope, t.Rule.Name(), t.Limit.Name, t.Limit.Algorithm.String(),

@@ -31,21 +31,21 @@ type TokenUsage struct {
 	// which is counted once. Numbers with different names are added. Cached tokens are a part of
 	// the input.
 	Input, Output, Cached []string
-	// DefaultOutput is the estimated output of a request that does not limit its output; 0 is
-	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 is 4.
+	// DefaultOutput is the estimated output of a request that does not limit its output; 0 means
+	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 means 4.
 	DefaultOutput, BytesPerToken int64
-	// Body is the number of bytes of a request body that are read before the decision; 0 is 64 KiB.
-	// Of the rest, only the length counts.
+	// Body is the number of bytes of a request body that are read before the decision; 0 means 64
+	// KiB. Of the rest, only the length counts.
 	Body int64
-	// CountEvents counts each event of a stream whose data is a JSON object as a token of output,
-	// if the stream does not report its output. Without CountEvents, such a stream is charged the
-	// estimate.
+	// CountEvents applies to a stream that does not report its output. Each of its events whose
+	// data is a JSON object then counts as one token of output. Without CountEvents, such a stream
+	// is charged the estimate.
 	CountEvents bool
 	// Inject adds an option to requests for a stream, so that OpenAI's API reports the usage of the
 	// stream. It requires the preset "openai".
 	Inject bool
-	// Weights are the units per token in budgets that do not count a quantity of their own; nil is
-	// 1 for each token.
+	// Weights are the units per token in budgets that count tokens of all kinds; nil means 1 for
+	// each token.
 	Weights *Rates
 	// Prices are the prices per million tokens by model, for budgets named "price", in units of
 	// that budget, such as millionths of a dollar. The price of a request is the sum over its
@@ -135,11 +135,11 @@ type Meter interface {
 	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body
 	// must be complete.
 	Inject(body []byte) ([]byte, bool)
-	// Begin takes the header of the response, once, before its body.
+	// Begin processes the header of the response. It is called once, before the body.
 	Begin(http.Header)
-	// Write takes the next piece of the body. It does not retain p and never fails.
+	// Write processes the next piece of the body. It does not retain p and never fails.
 	Write(p []byte) (int, error)
-	// Trailer takes the header again after the body, when it contains the trailers.
+	// Trailer processes the header again after the body, when the header contains the trailers.
 	Trailer(http.Header)
 }
 

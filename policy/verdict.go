@@ -22,10 +22,10 @@ type Verdict struct {
 	Results []Result
 	// Set is the set that decided the request. It is nil if no guard made the verdict.
 	Set *Set
-	// Tier is the request's tier. Route is the first matching policy whose match has a path, a
-	// method or a host, or "".
+	// Tier is the name of the request's tier. Route is the name of the first matching policy whose
+	// match has a path, a method or a host; "" if there is none.
 	Tier, Route string
-	// Skipped is the policy that exempts the request from all limits and bans, or "".
+	// Skipped is the name of the policy that exempts the request from all limits and bans, or "".
 	Skipped string
 	// UnknownClient reports that an identity or a network needs the client's address, but the
 	// address is not known. Such requests share the subject "ip:unknown".
@@ -40,7 +40,7 @@ type Verdict struct {
 	// a tenth of the time of a decision in memory, so a guard times only the first 32 decisions of
 	// every 20 ms.
 	Took time.Duration
-	// Err is the reason why there is no decision. It is nil if there is one.
+	// Err is the reason why there is no decision; nil if there is one.
 	Err error
 
 	enforced   int              // number of enforced results, which come first
@@ -58,11 +58,11 @@ type Verdict struct {
 	usage           *tokens.Rules // how tokens are counted; nil if they are not
 	fixed           stint.Costs   // fixed costs of limits that do not count tokens
 	estimated, used tokens.Counts
-	meter           *tokens.Meter // the meter of the response
+	meter           *tokens.Meter
 	known           *tokens.Known // nil for a request that is not replayed
 	unsaid          bool          // the response does not report its usage
 
-	claims     []stint.Claim // the claims of the request
+	claims     []stint.Claim
 	resultRoom [3]Result
 	claimRoom  [3]stint.Claim
 }
@@ -106,7 +106,7 @@ func (r *Result) Decisive() stint.State {
 }
 
 // Decisive returns the enforced result that matters most to the caller, compared like limits in
-// [Result.Decisive]. It is nil if nothing limits the request, or if no usage is known.
+// [Result.Decisive]. It returns nil if nothing limits the request, or if no usage is known.
 func (v *Verdict) Decisive() *Result {
 	var best *Result
 	var least stint.State
