@@ -64,7 +64,8 @@ func (c *compiler) makeSet() {
 	c.mistakes("", err)
 }
 
-// mistakes reports each mistake in err, which may be nil.
+// mistakes reports each mistake in err, which may be nil. It omits a mistake that depends on a key
+// whose value could not be read.
 func (c *compiler) mistakes(key string, err error) {
 	for _, e := range contract.EachMistake(err) {
 		if m, ok := e.(*policy.Mistake); !ok {
@@ -136,8 +137,8 @@ func (c *compiler) webhooks() {
 	}
 }
 
-// file returns the path of the file that a key names. A relative path starts at the directory of
-// the file that contains the key.
+// file returns the path of the file that a key names. A relative path is relative to the directory
+// of the file that contains the key.
 func (c *compiler) file(key, path string) string {
 	if path == "" {
 		if c.has(key) {

@@ -38,7 +38,7 @@ func (c *compiler) gateway() {
 	if says("unusual_paths") && doc.UnusualPaths != "refuse" && doc.UnusualPaths != "pass" {
 		c.mistake(key+".unusual_paths", "%q; want refuse or pass", doc.UnusualPaths)
 	}
-	taken := map[routecheck.Match]string{} // the keys of the routes so far
+	taken := map[routecheck.Match]string{} // keys of the routes so far
 	for i := range doc.Routes {
 		at := item(key+".routes", i)
 		for _, r := range c.routes(at, &doc.Routes[i]) {
@@ -57,8 +57,8 @@ func (c *compiler) gateway() {
 	}
 }
 
-// routes returns a route for each host and path of a section. It returns none if a host or path is
-// invalid.
+// routes returns a route for each combination of a host and a path in a section. It returns none if
+// a host or path is invalid.
 func (c *compiler) routes(key string, doc *routeDoc) []Route {
 	r := Route{
 		Upstream: doc.Upstream, StripPrefix: doc.StripPrefix, RewriteHost: doc.RewriteHost,
@@ -93,7 +93,7 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 }
 
 // each calls read for each element of a list. It returns the values, and whether all elements are
-// valid. For an empty list it returns "", which stands for all.
+// valid. For an empty list it returns "", which matches all requests.
 func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
 	if len(elements) == 0 {
 		return []string{""}, true

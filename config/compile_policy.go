@@ -28,8 +28,8 @@ func (c *compiler) notZero(key string, value int64, message string) {
 	}
 }
 
-// claims translates the claims that headers assert. It omits a claim with an empty header, because
-// the application passes that claim.
+// claims translates the claims that proxies assert in headers. It omits claims with an empty
+// header, because the application passes them.
 func (c *compiler) claims() {
 	c.spec.Claims = maps.Clone(c.doc.Claims)
 	maps.DeleteFunc(c.spec.Claims, func(_, header string) bool { return header == "" })
@@ -173,7 +173,6 @@ func (c *compiler) cost(key string, doc *costDoc) *policy.Cost {
 	return &policy.Cost{Units: or(doc.Default, 1), Header: doc.Header, Min: or(doc.Min, 1), Max: doc.Max}
 }
 
-// or returns the number of a key, or the default if the key is not set.
 func or(n *int64, otherwise int64) int64 {
 	if n == nil {
 		return otherwise

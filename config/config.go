@@ -38,6 +38,6 @@ type Config struct {
 type Webhook struct {
 	// URL is the address. It begins with https://, or with http:// if it is a loopback address.
 	URL string
-	// KeyFile is the file with the secret that signs messages.
+	// KeyFile is the name of the file with the secret that signs messages.
 	KeyFile string
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// maxValues is the maximum number of values in a file. If aliases repeat a value, it counts once
-// for each alias.
+// maxValues is the maximum number of values in a file. A value that aliases repeat counts once for
+// each alias.
 const maxValues = 100_000
 
 // decoder reads one file into the document. It adds tiers, policies and names to those from other
@@ -42,11 +42,11 @@ func (d *decoder) decode(text []byte, doc *document) {
 	d.bad(&yaml.Node{Line: line}, "", "%s", message)
 }
 
-// readable is a value that reads its own text form.
+// readable is implemented by the types that decode themselves.
 type readable interface {
 	// want describes valid values.
 	want() string
-	// read reads the value of a key, and reports an invalid one.
+	// read reads the value n of a key, or reports that it is invalid.
 	read(d *decoder, n *yaml.Node, key string)
 }
 
@@ -169,7 +169,7 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// mapping calls f for each valid key of a mapping, and reports the other keys.
+// mapping calls f for each valid key of a mapping, and reports invalid keys.
 func (d *decoder) mapping(n *yaml.Node, v reflect.Value, key string, f func(name string, k, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		d.bad(n, key, "want %s; got %s", wantOf(v), got(n))

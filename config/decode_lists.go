@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// These constants describe the elements of a list.
+// These constants describe elements of lists in messages.
 const (
 	oneText   = "a string"
 	oneStatus = "a status such as 404 or a class such as 5xx"
@@ -26,8 +26,8 @@ const (
 	oneShare  = "a share such as 80%"
 )
 
-// elements calls f for each element of a list, and reports elements of the wrong kind. A single
-// element may stand in place of a list.
+// elements calls f for each element of a list. If is(element) is false, it reports a mistake
+// instead. A single element may be written without a list. one describes an element.
 func (d *decoder) elements(
 	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
 ) {
@@ -120,7 +120,7 @@ func (v *shares) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// unlimited is the keyword for an unlimited rule.
+// unlimited is the keyword that stands for no limit.
 const unlimited = "unlimited"
 
 func (v *limitList) want() string { return orSeveral(oneLimit) }
@@ -140,8 +140,8 @@ func (v *ruleLimits) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// limits reads limits, which may be texts or mappings with a claim. If there is no mistake, an
-// empty result means explicitly unlimited. The result is nil only if there are too many limits.
+// limits reads limits, each of which is a string or a mapping with a claim. If there is no mistake,
+// an empty result means explicitly unlimited. The result is nil only if there are too many limits.
 func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []policy.Limit {
 	limits := []policy.Limit{}
 	var keys []string
@@ -178,7 +178,7 @@ func (d *decoder) limits(n *yaml.Node, key string, is func(*yaml.Node) bool) []p
 	return limits
 }
 
-// claimed reads a limit whose maximum comes from a claim.
+// claimed reads a limit whose maximum comes from a claim, and reports whether it is valid.
 func (d *decoder) claimed(n *yaml.Node, key string) (policy.Limit, bool) {
 	var doc limitDoc
 	d.structure(n, reflect.ValueOf(&doc).Elem(), key)
@@ -225,7 +225,7 @@ func (d *decoder) idle(list []policy.Limit, keys []string) {
 	}
 }
 
-// limitMistakes returns the mistakes that [stint.ParseLimit] found. It omits the text of the limit.
+// limitMistakes returns the mistakes that [stint.ParseLimit] found, without the text of the limit.
 func limitMistakes(err error) string {
 	if inner := errors.Unwrap(contract.Mistakes(err)); inner != nil {
 		err = inner

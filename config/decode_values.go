@@ -115,7 +115,8 @@ func (v *budget) read(d *decoder, n *yaml.Node, key string) {
 // strictBudget is the text form of [stint.StrictBudget].
 const strictBudget = "strict"
 
-// parseDuration parses a Go duration. A number of days may come first, as in limits.
+// parseDuration parses a Go duration. A number of days may come first, as in limits. If the
+// duration is too long, the result is above [stint.MaxWindow].
 func parseDuration(text string) (time.Duration, error) {
 	if text == "" || !durationText.MatchString(text) {
 		return 0, errors.New("not a duration")

@@ -1,5 +1,5 @@
-// Package config reads policies from YAML files, and the sections of the server (store, headers,
-// outbound APIs, gateway). It reports all mistakes together, each with file, line and fix, and
+// Package config reads policies and the settings of the server (store, headers, outbound APIs,
+// gateway) from YAML files. It reports all mistakes together, each with file, line and fix, and
 // reloads files when they change. Start with [Load]:
 //
 //	c, err := config.Load("stint.yaml")

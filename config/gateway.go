@@ -13,23 +13,23 @@ type Gateway struct {
 	// any host; among these, the longest prefix wins. Routes set by a program replace those in
 	// files.
 	Routes []Route
-	// DialTimeout is the timeout for connecting to an upstream; 0 is 5 s.
+	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
 	// ResponseHeaderTimeout is the timeout from the end of the request to the beginning of the
-	// response; 0 is one minute, and a negative value is no limit. A body that keeps arriving has
-	// no time limit.
+	// response; 0 means one minute, and a negative value means no limit. A body that keeps arriving
+	// has no time limit.
 	ResponseHeaderTimeout time.Duration
-	// BodyTimeout is how long a client may pause in the middle of a request's body before it gets a
-	// 408. It applies until the response begins; after that, upstream and client may exchange
-	// messages, as in gRPC. 0 is 10 s, and a negative value is no limit.
+	// BodyTimeout is the maximum time for which a client may pause in the middle of a request's
+	// body before it gets a 408. It applies until the response begins; after that, upstream and
+	// client may exchange messages, as in gRPC. 0 means 10 s, and a negative value means no limit.
 	BodyTimeout time.Duration
 	// MinBodyRate is the minimum number of bytes of a request's body that a client must send per
-	// second, on average over the BodyTimeout; 0 is 500.
+	// second, on average over the BodyTimeout; 0 means 500.
 	MinBodyRate int64
-	// SendTimeout is how long a client may read nothing of a response while there is data to send;
-	// 0 is 30 s.
+	// SendTimeout is the maximum time for which a client may read nothing of a response while there
+	// is data to send; 0 means 30 s.
 	SendTimeout time.Duration
-	// MaxBody is the maximum number of bytes in the body of a request; 0 is no limit.
+	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
 	MaxBody int64
 	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#", instead of
 	// refusing them with a 400.
@@ -40,27 +40,28 @@ type Gateway struct {
 	// Reserved lists header fields that only trusted proxies may send, in addition to the usual
 	// ones such as X-Forwarded-For. List every other field that upstreams trust.
 	Reserved []string
-	// TLS is the configuration for https upstreams; nil is the default of crypto/tls.
+	// TLS is the configuration for https upstreams; nil means the default of crypto/tls.
 	TLS *tls.Config
 	// NoHTTP2 uses HTTP/1.1 for https upstreams even if they offer HTTP/2.
 	NoHTTP2 bool
-	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 is 5 s.
+	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 means 5 s.
 	TLSHandshakeTimeout time.Duration
-	// IdleTimeout is how long unused connections to upstreams stay open; 0 is 90 s. Keep it shorter
-	// than the idle timeout of the upstreams.
+	// IdleTimeout is the time for which unused connections to upstreams stay open; 0 means 90 s.
+	// Keep it shorter than the idle timeout of the upstreams.
 	IdleTimeout time.Duration
-	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0 is
-	// 256.
+	// IdleConns is the maximum number of unused connections to each upstream that stay open; 0
+	// means 256.
 	IdleConns int
-	// MaxConns is the maximum number of connections to an upstream; 0 is no limit. When it is
-	// reached, requests wait. Routes with different timeouts use separate connections.
+	// MaxConns is the maximum number of connections to an upstream; 0 means no limit. When the
+	// maximum is reached, requests wait. Routes with different timeouts use separate connections.
 	MaxConns int
-	// Logger logs requests and failures; nil is slog.Default().
+	// Logger logs requests and failures; nil means slog.Default().
 	Logger *slog.Logger
 	// NoAccessLog turns off the access log. Requests that fail because of the gateway or its
 	// upstream are still logged.
 	NoAccessLog bool
-	// AccessLogEvery logs one request in this many; 0 logs all.
+	// AccessLogEvery reduces the access log: with 100, it contains one of every 100 requests. 0
+	// logs all.
 	AccessLogEvery int
 	// AccessLogQuery also logs query strings, which often contain secrets.
 	AccessLogQuery bool
@@ -68,10 +69,11 @@ type Gateway struct {
 
 // Route maps requests to an upstream.
 type Route struct {
-	// Host is the host that requests ask for, without a port: "api.example.com". "" is any host.
+	// Host is the host that requests ask for, without a port, such as "api.example.com". "" matches
+	// any host.
 	Host string
 	// PathPrefix is the beginning of the path, in whole segments: "/api" matches "/api" and
-	// "/api/users", but not "/apis". "" is any path.
+	// "/api/users", but not "/apis". "" matches any path.
 	PathPrefix string
 	// Upstream is the URL that requests are forwarded to. Its path is prepended to the path of the
 	// request. The scheme is http, https, or h2c for HTTP/2 without TLS, which gRPC servers use.
@@ -81,6 +83,6 @@ type Route struct {
 	// RewriteHost sets the Host field to the upstream's host, instead of the one that the client
 	// sent.
 	RewriteHost bool
-	// DialTimeout and ResponseHeaderTimeout are the timeouts of this route; 0 is the gateway's.
+	// DialTimeout and ResponseHeaderTimeout are the timeouts of this route; 0 means the gateway's.
 	DialTimeout, ResponseHeaderTimeout time.Duration
 }

@@ -13,8 +13,8 @@ import (
 
 // Mistake is a mistake in a configuration, or a warning about it.
 type Mistake struct {
-	// File is the name of the file. Line is the line in it, counted from 1. Line is 0 if the
-	// mistake is not in a line.
+	// File is the name of the file. Line is the line in it, counted from 1, or 0 if the mistake
+	// does not belong to a line.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]". It is "" for the whole
@@ -44,8 +44,8 @@ func (m *Mistake) text() string {
 // Error lists the mistakes and warnings in a configuration, in the order of files and lines.
 type Error struct{ Mistakes []Mistake }
 
-// maxMistakes is the maximum number of mistakes that are kept, and the maximum number of warnings.
-// If there are more, they usually have a common cause.
+// maxMistakes is the maximum number of mistakes that are kept, and also the maximum number of
+// warnings.
 const maxMistakes = 1000
 
 // mostShown is the maximum number of mistakes in the text of an Error. If there are more, they
@@ -75,11 +75,12 @@ type reader struct {
 	// unread holds the keys with values that could not be read. unsure holds the parents of the
 	// keys in unread.
 	unread, unsure map[string]bool
-	// blind is true if too much could not be read: checking the rest would find false mistakes.
+	// blind is true if so much could not be read that checking the rest would find false mistakes.
 	blind bool
 }
 
-// source is a file. tiers, policies and webhooks are the numbers of these in the files before it.
+// source is a file. The fields tiers, policies and webhooks are the numbers of tiers, policies and
+// webhooks in all files before it.
 type source struct {
 	name                      string
 	tiers, policies, webhooks int
@@ -203,7 +204,7 @@ func (s source) local(key string) string {
 // parent returns the key that contains a key. It returns "" at the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// oneLine shortens a text, and replaces characters that would break or disguise a log line.
+// oneLine shortens s, and replaces characters that would break or disguise a log line.
 func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

@@ -20,17 +20,17 @@ const memory = "memory"
 type Store struct {
 	// URL is "memory" or the URL of a Redis server.
 	URL string
-	// Prefix is the prefix of all keys; "" is the default of the store.
+	// Prefix is the prefix of all keys; "" means the default of the store.
 	Prefix string
 	// CAFile has the CA certificates for Redis over TLS. CertFile has a client certificate, and
 	// KeyFile its private key. If the configuration has the URL of a Redis server, the parameters
 	// of URL also name these files.
 	CAFile, CertFile, KeyFile string
-	// Memory is the maximum number of bytes of a store in memory; 0 is the default of the store.
+	// Memory is the maximum number of bytes of a store in memory; 0 means the default of the store.
 	Memory int64
-	// NameKeyFile is the file with the key for hashing subjects in Redis; "" is none.
+	// NameKeyFile is the file with the key for hashing subjects in Redis; "" means none.
 	// PreviousNameKeyFile is the file with the previous key, which the key in NameKeyFile replaces;
-	// "" is none.
+	// "" means none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 
@@ -45,7 +45,7 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
 	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
-	case own && !named && where.URL == memory: // the default of store.url gives way to the program's client
+	case own && !named && where.URL == memory: // the program's client replaces the default of store.url
 		where.URL = ""
 	case !own && where.URL == "":
 		where.URL = memory

@@ -73,9 +73,9 @@ func (c *compiler) notifies() bool {
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether the configuration should list every claim. Without any claims in the
-// configuration, the application or the callers of the API may pass the claims of identities. A
-// gateway has neither an application nor such callers, so only headers can set claims there.
+// listsClaims reports whether the configuration should list every claim. If it lists no claims, the
+// application or the callers of the API may pass them. A gateway has neither an application nor
+// such callers, so only headers can set claims there.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
 // userIsSet warns if the predefined identity "user" is used, and the configuration should list its

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counted is a policy that counts requests of a tier. Limits and Budget are those in the tier, and
-// Identity is the tier's if the policy inherits it. A tier that counts its requests is described as
-// a policy, too.
+// counted is a policy that counts requests of a tier, or the tier itself, described as a policy.
+// Limits and Budget are those for the tier. If inherits is true, the policy has no identity of its
+// own, and Identity is the tier's.
 type counted struct {
 	policy.Policy
 	inherits bool
@@ -33,7 +33,7 @@ func countedByPolicy(p *policy.Policy, t *policy.Tier) *counted {
 	return n
 }
 
-// denies reports whether n has limits that are not in shadow for all subjects.
+// denies reports whether n has limits and enforces them for at least some subjects.
 func (n *counted) denies() bool {
 	shadow := n.Shadow || n.Rollout != nil && *n.Rollout == 0
 	return !shadow && len(n.Limits)+len(n.Budget) > 0
@@ -45,18 +45,19 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class is a set of requests: those that fit all of the matches and have all of the identities.
+// class is a set of requests: those that fit all of the matches and have all of the identities in
+// has.
 type class struct {
 	matches []*policy.Match
 	has     []string
 }
 
-// maxComparisons is the maximum number of pairs of tiers and policies that are compared. So many
+// maxComparisons is the maximum number of pairs of tiers and policies that are compared. That many
 // comparisons take a few tenths of a second. In a configuration with more pairs, some limits are
 // not checked.
 const maxComparisons = 200_000
 
-// chosenIdentities warns of limits by header or cookie: clients choose these values.
+// chosenIdentities warns of limits by header or cookie, because clients choose these values.
 func (c *compiler) chosenIdentities() {
 	warned := map[string]bool{}
 	left := maxComparisons
@@ -71,7 +72,7 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
-		// These tiers and policies have counts that clients cannot choose.
+		// The tiers and policies in others have counts that clients cannot choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
 			return !n.denies() || len(n.Identity) == 0 || c.chosen(n.Identity[0]) != ""
 		})
@@ -243,8 +244,7 @@ func (c *compiler) covers(other, n *counted, these *class) bool {
 		these.narrower(m.Network, func(m *policy.Match) []string { return m.Network }, fitsValue)
 }
 
-// claimOf returns the claim of an identity that consists of a claim. It returns "" for any other
-// identity.
+// claimOf returns the claim of an identity by claim. It returns "" for any other identity.
 func (c *compiler) claimOf(name string) string {
 	if _, ok := c.spec.Identities[name]; !ok && name == "user" {
 		return name
@@ -275,8 +275,9 @@ func fitsHost(pattern, text string) bool {
 	return strings.EqualFold(pattern, text) || all && strings.HasSuffix(strings.ToLower(text), strings.ToLower(under))
 }
 
-// fitsPath reports whether every path that fits the pattern text also fits pattern, as far as this
-// can be determined. {name} and * stand for any segment, and ** for any number of segments.
+// fitsPath reports whether every path that fits the pattern text also fits pattern. It may report
+// false if this cannot be determined. {name} and * stand for any segment, and ** for any number of
+// segments.
 func fitsPath(pattern, text string) bool {
 	segments := func(path string) []string {
 		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })

@@ -20,9 +20,9 @@ import (
 type Watcher struct {
 	// Path is a file or a directory, as in [Load].
 	Path string
-	// Guard gets every new set.
+	// Guard is the guard whose set is replaced.
 	Guard *policy.Guard
-	// Logger logs every change, and every mistake and warning once; nil is slog.Default().
+	// Logger logs every change, and every mistake and warning once; nil means slog.Default().
 	Logger *slog.Logger
 	// Accept can reject a valid configuration. Its error is treated like a mistake. It may be nil.
 	Accept func(*Config) error
@@ -31,7 +31,7 @@ type Watcher struct {
 	Reloaded func(Reload)
 
 	once  sync.Once
-	files *reload.Watcher // see watch
+	files *reload.Watcher // made by watch
 }
 
 // Reload is the result of checking the files. At is the time of the check. Err is nil if the files

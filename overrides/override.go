@@ -31,7 +31,8 @@ type Override struct {
 	// Until is the time at which the override ends, in whole seconds; with the zero time, it never
 	// ends.
 	Until time.Time `json:"until,omitzero"`
-	// Why and By are for people: why the override was made, such as a ticket, and who made it.
+	// Why is the reason for the override, such as a ticket, and By is its author. They are only for
+	// people, and do not affect limits.
 	Why string `json:"why,omitempty"`
 	By  string `json:"by,omitempty"`
 	// Made is the time at which the override was made. [Table.Set] fills it in.
@@ -153,14 +154,13 @@ func (o *Override) text() string {
 		strconv.FormatInt(o.Made.UnixMicro(), base), o.By, o.Why}, "\n")
 }
 
-// parts holds the parts of a text.
+// parts holds the parts of an override's text; see [Override.text].
 type parts struct {
 	head
 	made    int64 // Unix time in microseconds
 	by, why string
 }
 
-// split splits a text into its parts. It does not parse the limits.
 func split(text string) (p parts, ok bool) {
 	lines := strings.SplitN(text, "\n", 5)
 	if len(lines) != 5 {
@@ -171,14 +171,15 @@ func split(text string) (p parts, ok bool) {
 	return parts{h, made, lines[3], lines[4]}, ok && err == nil
 }
 
-// head has the parts of a text that a decision needs.
+// head holds the parts of an override's text that a decision needs.
 type head struct {
 	limits string
 	lower  bool
 	until  int64 // Unix time in seconds; 0 if the override never ends
 }
 
-// headOf returns the head of a text. It does not parse the limits.
+// headOf returns the head of a text, and whether the text is well formed. It does not parse the
+// limits.
 func headOf(text string) (h head, ok bool) {
 	first, rest, _ := strings.Cut(text, "\n")
 	until, _, _ := strings.Cut(rest, "\n")
@@ -221,7 +222,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	return l
 }
 
-// parseLimits reads a list of limits.
+// parseLimits parses limits that are separated by ", ".
 func parseLimits(text string) ([]stint.Limit, error) {
 	var limits []stint.Limit
 	for one := range strings.SplitSeq(text, ", ") {

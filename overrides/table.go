@@ -85,7 +85,7 @@ type Table struct {
 	mu       sync.RWMutex
 	rows     map[string]string        // texts of rows by their names
 	limits   map[string][]stint.Limit // parsed limits by their texts
-	policies map[string]struct{}      // policies in the names of all rows so far
+	policies map[string]struct{}      // all policies that rows have had so far
 }
 
 // Open returns the table of a store. The table is kept up to date until it is closed. If the store
@@ -287,7 +287,6 @@ func (t *Table) name(subject, policy string) string {
 	return stored + separator + policy
 }
 
-// text returns the text of a row.
 func (t *Table) text(name string) (text string, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -331,7 +330,7 @@ func (t *Table) apply(rows []driver.Row, version int64, all bool) {
 	t.none.clear()
 }
 
-// put applies one row.
+// put applies one row. The caller must hold t.mu.
 func (t *Table) put(r driver.Row) {
 	h, ok := headOf(r.Text)
 	if _, known := t.limits[h.limits]; ok && !known {

@@ -13,9 +13,9 @@ type unlisted struct {
 	marks [1 << 14]atomic.Uint64
 }
 
-// mark returns a hash of a subject and of the number of changes so far. Two subjects share a mark
-// once in 2^64 cases. Call mark before looking for the subject's overrides: if the table changes in
-// between, the mark is outdated, and adding the mark has no effect.
+// mark returns a hash of a subject and of the number of changes so far. The probability that two
+// subjects have the same mark is 2^-64. Call mark before looking for the subject's overrides: if
+// the table changes in between, the mark is outdated, and adding the mark has no effect.
 func (u *unlisted) mark(subject string) uint64 {
 	return maphash.String(u.seed, subject) + u.turn.Load()*0x9e3779b97f4a7c15 // 2^64 divided by the golden ratio
 }

@@ -90,7 +90,7 @@ func (c *compiler) mistake(key, format string, args ...any) {
 	c.mistakeGiven(nil, key, format, args...)
 }
 
-// mistakeGiven adds a mistake that also depends on the keys in given; see [Mistake].Given.
+// mistakeGiven adds a mistake that also depends on the keys in given; see [Mistake.Given].
 func (c *compiler) mistakeGiven(given []string, key, format string, args ...any) {
 	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }

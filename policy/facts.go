@@ -15,7 +15,7 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // a known subject; find returns this string for an equal subject, to save memory
+	before   string            // an earlier subject; find returns this string for an equal one, to save memory
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it

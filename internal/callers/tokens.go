@@ -30,7 +30,7 @@ const (
 
 // Holder is the owner of a token.
 type Holder struct {
-	// Name is the name in the file or, for a token without a name, its line, as in "line 3 of
+	// Name is the name in the file. For a token without a name, it is the line, as in "line 3 of
 	// tokens".
 	Name string
 	Role Role

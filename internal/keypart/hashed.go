@@ -16,7 +16,7 @@ var sumText = base64.RawURLEncoding.Strict()
 const (
 	// sumMark begins a sum in a name. Append escapes it.
 	sumMark = '#'
-	sumSize = 22 // characters
+	sumSize = 22 // length of an encoded sum in bytes
 )
 
 // AppendSum appends a sum, which ends a hashed name: "user#4kWXjsbSBbkYkHdLyaQgIQ".

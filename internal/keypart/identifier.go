@@ -24,7 +24,7 @@ func AppendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
 	return hex.AppendEncode(b, sum[:16]), true
 }
 
-// IsIdentifierHash reports whether a text looks like the hash that [AppendIdentifier] writes.
+// IsIdentifierHash reports whether text looks like a hash that [AppendIdentifier] appends.
 func IsIdentifierHash(text string) bool {
 	sum, err := hex.DecodeString(text)
 	return err == nil && len(sum) == 16 && text == strings.ToLower(text)

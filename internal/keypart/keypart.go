@@ -71,7 +71,8 @@ func Name(subject string) string {
 	return subject
 }
 
-// ReadName returns the [Name] of the subject whose encoding in keys is text.
+// ReadName returns the [Name] of the subject whose encoding in keys is text. It reports false if
+// text is not such an encoding.
 func ReadName(text string) (string, bool) {
 	if len(text) > 1 && text[0] == HashMark {
 		return text, true

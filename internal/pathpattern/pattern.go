@@ -29,7 +29,7 @@ type segments struct {
 	begin      string // common prefix of all paths that fit; it quickly rules out most other paths
 }
 
-// segment is a segment of a pattern. It fits each word, that is, each segment of a path, that
+// segment is a segment of a pattern. It fits a word, which is a segment of a path, if the word
 // begins with prefix and ends with suffix. If exact is true, the word must be equal to prefix.
 type segment struct {
 	name           string // name of a variable, or ""
@@ -124,8 +124,8 @@ func (s *segment) fits(word string) bool {
 		strings.HasPrefix(word, s.prefix) && strings.HasSuffix(word, s.suffix)
 }
 
-// Fold returns a text for comparisons that ignore case. It maps all letters that differ only in
-// case to the same letter, including letters beyond ASCII.
+// Fold returns text in a form for comparisons that ignore case. It maps all letters that differ
+// only in case to the same letter, including letters beyond ASCII.
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c
@@ -242,14 +242,14 @@ func Clean(p string) string {
 	return path.Clean("/" + p)
 }
 
-// untidy reports whether a path that begins with a slash may need cleaning. After "/." there may be
-// a segment that only begins with a dot.
+// untidy reports whether a path that begins with a slash may need cleaning. It also reports true
+// for a path with a segment that begins with a dot, but is not a dot segment.
 func untidy(p string) bool {
 	return strings.Contains(p, "//") || strings.Contains(p, "/.") || len(p) > 1 && p[len(p)-1] == '/'
 }
 
-// Dotted reports whether a path has dot segments. Only some servers treat segments with a parameter
-// ("..;x") or between backslashes as dot segments, but Dotted includes them.
+// Dotted reports whether a path has dot segments. These include segments with a parameter ("..;x")
+// or between backslashes, which only some servers treat as dot segments.
 func Dotted(path string) bool {
 	if !strings.Contains(path, ".") {
 		return false

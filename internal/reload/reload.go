@@ -24,7 +24,7 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole reports that Open always returns all files. Then a missing file has been removed, and
+	// Whole reports that Open always returns all files. A missing file then has been removed, and
 	// is not just being replaced.
 	Whole bool
 	// Open returns the current files.
@@ -32,7 +32,7 @@ type Config struct {
 	// Read parses the files. It returns a function that puts them in force and describes them. The
 	// error has a line for every mistake.
 	Read func([]File) (use func() InForce, err error)
-	// Logger logs every change, and every mistake once; nil is slog.Default().
+	// Logger logs every change, and every mistake once; nil means slog.Default().
 	Logger *slog.Logger
 	// Reloaded is called after every change, after every refused change, and when a refused change
 	// has been undone. It must not call the watcher's Reload. It may be nil.
@@ -47,8 +47,8 @@ type Result struct {
 	Err error
 	// Changed reports whether this check put a change in force.
 	Changed bool
-	// Good is the number of changes so far that were put in force, and Failed the number that were
-	// refused.
+	// Good is the number of changes so far that were put in force, and Failed is the number of
+	// changes that were refused.
 	Good, Failed int
 	// Files names the files that have changed. It is empty if this check put nothing in force.
 	Files []string
@@ -62,7 +62,7 @@ type InForce struct {
 	Fingerprint string
 	// Changes lists the differences from the files that were in force before.
 	Changes []Change
-	// Expires is the time at which the files in force become invalid; the zero time is never.
+	// Expires is the time at which the files in force become invalid; the zero time means never.
 	Expires time.Time
 }
 
@@ -80,7 +80,8 @@ type Rule struct{ Tier, Policy string }
 // maxTexts is the maximum number of changes that Texts describes.
 const maxTexts = 10
 
-// Texts returns the texts of the first changes, and a text with the number of further changes.
+// Texts returns the texts of the first changes. If there are more changes, one more text gives
+// their number.
 func (f *InForce) Texts() (texts []string) {
 	for i := range f.Changes[:min(len(f.Changes), maxTexts)] {
 		texts = append(texts, f.Changes[i].Text)
@@ -95,9 +96,9 @@ func (f *InForce) Texts() (texts []string) {
 type Watcher struct {
 	c Config
 
-	mu      sync.Mutex        // one reload at a time
+	mu      sync.Mutex        // held during a reload
 	good    digest            // digest of the files in force; zero until there are any
-	files   map[string]digest // the digests of the files in force, by name
+	files   map[string]digest // digests of the files in force, by name
 	refused digest            // digest of the last refused files; zero if none were refused since the last good ones
 	last    atomic.Pointer[Result]
 }
@@ -168,8 +169,8 @@ func (w *Watcher) Reload() Result {
 	return r
 }
 
-// settle is how long a file may be missing before it counts as removed. Editors rename the old file
-// before they write the new one.
+// settle is the time for which a file may be missing before it counts as removed. Editors rename
+// the old file before they write the new one.
 const settle = 300 * time.Millisecond
 
 // lost reports whether a file in force is missing from files.
@@ -191,7 +192,6 @@ func different(was, is map[string]digest) []string {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// digests returns the digest of each file, by name.
 func digests(files []File) map[string]digest {
 	each := make(map[string]digest, len(files))
 	for i, f := range files {

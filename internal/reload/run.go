@@ -12,10 +12,11 @@ import (
 )
 
 const (
-	// pollEvery is the interval of checks without an event. Network file systems send no events.
+	// pollEvery is the interval between checks if there are no events. Network file systems send
+	// none.
 	pollEvery = 30 * time.Second
-	// settleFor is how long files must be unchanged before they are read. settleAtMost is the
-	// maximum wait for that. Editors and deployments write in several steps.
+	// settleFor is the time for which files must be unchanged before they are read, because editors
+	// and deployments write in several steps. settleAtMost is the maximum time to wait for that.
 	settleFor    = 100 * time.Millisecond
 	settleAtMost = time.Second
 )
@@ -36,8 +37,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer poll.Stop()
 	warned := false
 	for ctx.Err() == nil {
-		// A watch covers what the names refer to now, so every check needs a new watch. The watch
-		// begins before the check, so that it sees every later change.
+		// A watch covers only what the names refer to now, so every check needs a new watch. The
+		// watch begins before the check, so that it sees every later change.
 		events, err := fsnotify.NewWatcher()
 		if err == nil {
 			err = w.watch(events)
@@ -50,7 +51,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		w.Reload()
 		await(ctx, events, poll.C)
 		if events != nil {
-			_ = events.Close() // the error does not matter
+			_ = events.Close()
 		}
 	}
 	return ctx.Err()
@@ -74,9 +75,9 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	return errors.Join(errs...)
 }
 
-// directories adds a directory, the directories that links in it lead to and, if the watch is deep,
-// the directories below it. It skips hidden entries, because they are never part of a
-// configuration.
+// directories calls add for a directory, for the directories that links in it lead to and, if the
+// watch is deep, for the directories below it. It skips hidden entries, because they are never part
+// of a configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {

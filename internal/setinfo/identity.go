@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// These constants are the predefined identities. Everyone is all callers together, and cannot be
-// banned. User is the claim "user", unless the configuration defines it otherwise.
+// These constants are the predefined identities. Everyone stands for all callers together, and
+// cannot be banned. User is the claim "user", unless the configuration defines it otherwise.
 const (
 	IP       = "ip"
 	User     = "user"

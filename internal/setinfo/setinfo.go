@@ -29,8 +29,8 @@ func Policies(set *policy.Set) []string {
 }
 
 // FailureOf returns the failure policy for requests to which only the named policy and tier apply.
-// It returns the policy's failure policy if there is one, else the tier's, else the set's. Either
-// name may be "".
+// This is the policy's or, if it has none, the tier's or, if that has none either, the set's.
+// Either name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {

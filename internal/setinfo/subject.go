@@ -56,7 +56,7 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read converts a text that an operator has entered to the identifier under which requests are
+// read converts text that an operator has entered to the identifier under which requests are
 // counted, and appends this identifier to b.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
@@ -103,8 +103,8 @@ func readAddress(b []byte, text string, r *clientip.Resolver) (_ []byte, note st
 	return b, note, nil
 }
 
-// readSecret reads the value of a header or cookie that is counted under its hash. It also reads
-// the hash.
+// readSecret reads the value of a header or cookie that is counted under its hash. The text may
+// also be the hash itself.
 func readSecret(b []byte, text, field string) (_ []byte, note string, err error) {
 	if hash, _ := keypart.AppendIdentifier(nil, text, false); keypart.IsIdentifierHash(text) {
 		return append(b, text...), fmt.Sprintf("taken as the hash of a value of %s; if it is the value itself, its hash is %s", field, hash), nil

@@ -2,8 +2,8 @@ package tokens
 
 import "bytes"
 
-// events splits server-sent events that arrive in pieces of any size. It passes the data of each
-// event to a Scanner as a separate text.
+// events splits server-sent events that arrive in pieces of any size. It writes the data of each
+// event to a Scanner, which it resets after the event.
 type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
@@ -27,8 +27,8 @@ const (
 const dataField = "data:"
 
 const (
-	// maxSkip bounds how far ahead skip looks, so that it does not scan a piece with many events
-	// repeatedly.
+	// maxSkip is the maximum number of bytes that skip examines in one call, so that a piece with
+	// many events is not scanned repeatedly.
 	maxSkip = 4 << 10
 	// maxHeld is the maximum number of bytes of an event that are held.
 	maxHeld = 1 << 10
@@ -59,7 +59,7 @@ func (e *events) flush() {
 
 // read processes the next piece. If hold is true, read holds a short incomplete event at the end of
 // the piece, unless the event already contains the last name of a pointer. If the complete event
-// contains no such name, read can skip it, which is much cheaper than scanning it.
+// does not contain such a name, read skips the event, which is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {

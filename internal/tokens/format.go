@@ -20,9 +20,9 @@ type Format struct {
 	ModelAfter string
 	// Input, Output and Cached list the members of a response that count tokens. If a member has
 	// several values, the last one is used. Members whose pointers end in the same name have the
-	// same number, which is counted once; numbers with different names are added up. OpenAI's
-	// prompt_tokens and input_tokens count as the same name, and so do completion_tokens and
-	// output_tokens. Cached tokens are a part of Input.
+	// same number, which is counted once; numbers with different names are added up. The name
+	// prompt_tokens counts as input_tokens, and completion_tokens as output_tokens, because
+	// OpenAI's APIs use both. Cached tokens are a part of Input.
 	Input, Output, Cached []string
 }
 

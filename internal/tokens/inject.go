@@ -8,7 +8,7 @@ import (
 const (
 	includeUsage  = `"include_usage":true`
 	streamOptions = `"stream_options":{` + includeUsage + `}`
-	whiteSpace    = " \t\r\n" // in JSON
+	whiteSpace    = " \t\r\n" // white space in JSON
 )
 
 // Inject returns the body of a request with an option added, and whether the body has changed. The
@@ -18,7 +18,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces size bytes, beginning at the offset at, with other text.
+	// edit replaces size bytes at the offset at with the text in with.
 	type edit struct {
 		at   int64
 		size int

@@ -1,7 +1,7 @@
 package tokens
 
-// Known describes the token usage of a request for which the usage is known before the decision, as
-// in the replay of a log.
+// Known describes the token usage of a request whose usage is known before the decision, as in the
+// replay of a log.
 type Known struct {
 	// Used is the usage of the request. Found reports whether it is known.
 	Used  Counts
@@ -9,9 +9,9 @@ type Known struct {
 	// MaxOutput is the maximum output that the request sets. It is 0 if the request sets none. If
 	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
 	MaxOutput int64
-	// If Whole is true, Used is charged unchanged if it is known: no estimate replaces it, and it
-	// is not reduced to half of a budget. Failed is true if the response is an error: with Whole,
-	// an error of unknown usage is charged nothing.
+	// If Whole is true and Used is known, it is charged unchanged: no estimate replaces it, and it
+	// is not reduced to half of a budget. Failed is true if the response is an error. If Whole is
+	// true, an error response whose usage is unknown is charged nothing.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that

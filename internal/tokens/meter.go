@@ -23,12 +23,12 @@ type Meter struct {
 
 	scanner  *Scanner
 	events   *events // nil if the response is not an event stream
-	values   []int64 // by slot, as in Rules.numbers; -1 if unknown
+	values   []int64 // numbers by slot, as in Rules.numbers; -1 if unknown
 	inflater *io.PipeWriter
 	inflated chan struct{} // closed when everything has been read
 }
 
-// Meter returns a meter for a response.
+// Meter returns a new meter, for one response.
 func (r *Rules) Meter() *Meter {
 	m := &Meter{rules: r, values: make([]int64, len(r.numbers))}
 	for i := range m.values {
@@ -68,8 +68,7 @@ func (m *Meter) Begin(h http.Header) {
 	}
 }
 
-// inflate starts a goroutine that reads a compressed response. The goroutine ends with the
-// response.
+// inflate starts a goroutine that reads a compressed response. End waits for the goroutine.
 func (m *Meter) inflate() {
 	from, to := io.Pipe()
 	plain := m.to
@@ -130,13 +129,13 @@ func (m *Meter) End() Counts {
 	return m.counts()
 }
 
-// emptyEvents is the number of events of a stream that may have no token: those at the beginning
-// and the end, and those that keep the connection open.
+// emptyEvents is the assumed maximum number of events of a stream that contain no token: those at
+// the beginning and the end, and those that keep the connection open.
 const emptyEvents = 16
 
 // SoFar returns a lower bound for the usage so far: the counts in the response, but at least one
-// token of output for each event of a stream after the first 16. For a compressed response, the
-// numbers of tokens are 0, because the actual ones are known only at the end.
+// token of output for each event of a stream after the first emptyEvents. For a compressed
+// response, the numbers of tokens are 0, because the actual ones are known only at the end.
 func (m *Meter) SoFar() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -136,7 +136,7 @@ func NewPointers(texts ...string) (*Pointers, error) {
 		}
 	}
 	if !strings.ContainsFunc(common, func(c rune) bool { return c > 'z' || strings.ContainsRune(`~/\"`, c) }) {
-		p.common = []byte(common) // JSON may write the excluded characters in other ways
+		p.common = []byte(common) // JSON has several ways to write the excluded characters
 		p.rare = rarest(common)
 	}
 	return p, nil

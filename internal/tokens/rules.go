@@ -35,7 +35,7 @@ const (
 	PriceName  = "price"
 )
 
-// Quantities lists these names.
+// Quantities lists the names of budgets that count a single quantity.
 var Quantities = []string{InputName, OutputName, CachedName, PriceName}
 
 // AnyModel is the key of the prices for all models that have no prices of their own.
@@ -173,7 +173,7 @@ func IsQuantity(name string) bool { return slices.Contains(Quantities, name) }
 // SameQuantity reports whether budgets with these names count the same quantity.
 func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
 
-// Body returns how many bytes of a request's body to read.
+// Body returns the number of bytes of a request's body to read.
 func (r *Rules) Body() int64 { return r.config.Body }
 
 // Counts holds numbers of tokens. A number below 0 is unknown.

@@ -25,7 +25,7 @@ type Scanner struct {
 	found    func(leaf int, value []byte, at int64)
 
 	state state
-	at    int64 // number of bytes before this piece
+	at    int64 // number of bytes before the current piece
 	depth int   // number of open objects and arrays
 	open  []frame
 	leaf  int   // index of the pointer to the value being read, or -1
@@ -52,7 +52,7 @@ const (
 	inKey                     // in the quotes of a key
 	inKeyEscape               // after a backslash in a key
 	atColon                   // a colon follows
-	afterValue                // a comma or the end follows
+	afterValue                // a comma or the end of the object or array follows
 	inText                    // in the quotes of a reported string
 	inTextEscape              // after a backslash in a reported string
 	inWord                    // in a number or literal
@@ -117,7 +117,8 @@ func (s *Scanner) step(p []byte, i int) int {
 	return i + 1
 }
 
-// word continues a number or a literal. It does not consume the byte that ends the word.
+// word scans the rest of a number or a literal, as far as p contains it. It does not consume the
+// byte that ends the word.
 func (s *Scanner) word(p []byte, i int) int {
 	end := i
 	for end < len(p) && !endsWord[p[end]] {
@@ -133,7 +134,7 @@ func (s *Scanner) word(p []byte, i int) int {
 	return end
 }
 
-// endsWord has the bytes that end a number or a literal.
+// endsWord is true for the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
 // mark processes the byte c at the offset at: the first byte of a key or value, or a punctuation
@@ -253,9 +254,11 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect continues a key or a reported string. It keeps up to most bytes.
+// collect scans a key or a reported string up to the next escape or to the end, as far as p
+// contains it. It keeps up to most bytes. It returns the index of the first byte that it has not
+// processed.
 func (s *Scanner) collect(p []byte, i, most int) int {
-	piece := p[i:min(i+2*maxText, len(p))] // a text with many escapes must not cause many scans of all of p
+	piece := p[i:min(i+2*maxText, len(p))] // limited, so that many escapes do not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
 	if end >= 0 {
 		piece = piece[:end]
@@ -310,7 +313,7 @@ func (s *Scanner) member() *node {
 	return s.pointers.child(s.inner().node, []byte(key))
 }
 
-// skip continues in an object or array that is skipped.
+// skip scans the rest of an object or array that is skipped, up to the next string.
 func (s *Scanner) skip(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		switch p[i] {
@@ -329,8 +332,8 @@ func (s *Scanner) skip(p []byte, i int) int {
 	return i
 }
 
-// skipString continues a string that is not reported. It scans each byte at most twice, even if the
-// string has many escapes.
+// skipString scans the rest of a string that is not reported. It scans each byte at most twice,
+// even if the string has many escapes.
 func (s *Scanner) skipString(p []byte, i int) int {
 	for {
 		end := bytes.IndexByte(p[i:], '"') + i

@@ -6,15 +6,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Counter bounds the number of values that are read. If aliases repeat a value, it counts once for
+// Counter bounds the number of values that are read. A value that aliases repeat counts once for
 // each alias. A Counter with a Max is ready to use.
 type Counter struct {
 	Max  int
 	seen int
 }
 
-// Next counts a value. It reports in over whether there are more than Max values, and in first
-// whether this value is the first one above Max.
+// Next counts a value. over reports whether there are more than Max values so far, and first
+// reports whether this value is the first one above Max.
 func (c *Counter) Next() (first, over bool) {
 	c.seen++
 	return c.seen == c.Max+1, c.seen > c.Max

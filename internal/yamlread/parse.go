@@ -16,14 +16,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// SyntaxError says why a text is not valid YAML.
+// SyntaxError describes why text is not valid YAML.
 type SyntaxError struct {
 	Line int
 	// Message describes the mistake and, if known, how to fix it.
 	Message string
 }
 
-// Document is one of the documents in a text.
+// Document is a YAML document. A file can contain several.
 type Document struct {
 	// Line is the line where the document begins.
 	Line int
@@ -31,7 +31,7 @@ type Document struct {
 	Root *yaml.Node
 }
 
-// Parse returns all documents in a text. An empty text has no documents.
+// Parse returns all documents in text. Empty text has no documents.
 func Parse(text []byte) ([]Document, *SyntaxError) {
 	if i := invalidAt(text); i >= 0 {
 		return nil, &SyntaxError{Line: lineAt(text, i), Message: "not UTF-8"}
