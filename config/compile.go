@@ -101,7 +101,7 @@ func (c *compiler) store() {
 	case s.Memory < syntax.MinMemory:
 		c.mistake("store.memory", "%d bytes is too little; want 1MiB or more", s.Memory)
 	}
-	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if omitted, --store may name a Redis server
+	if s.NameKeyFile != "" && c.doc.Store.URL == memory { // if url is omitted, --store may name a Redis server
 		c.mistake("store.name_key_file", "is for names in Redis, but url is memory; want the URL of a Redis server, or no name_key_file")
 	}
 	if s.NameKeyFile == "" && s.PreviousNameKeyFile != "" {
@@ -112,7 +112,7 @@ func (c *compiler) store() {
 		c.mistake("store", "%v", err)
 	}
 	switch where := c.doc.Store.URL; {
-	case files == tlsfiles.Files{}, where == "": // if omitted, a flag may name a Redis server
+	case files == tlsfiles.Files{}, where == "": // if url is omitted, --store may name a Redis server
 	case !redisurl.IsTLS(where):
 		c.mistake("store.url", "ca_file or cert_file is set, but the URL does not use TLS; want one that begins with rediss://")
 	default:
@@ -152,7 +152,6 @@ func (c *compiler) file(key, path string) string {
 	return filepath.Join(filepath.Dir(c.files[c.nearest(key).file].name), path)
 }
 
-// maxInstances is the maximum number of processes that share a store.
 const maxInstances = 1 << 20
 
 // failure returns the failure policy of a section. Keys that are not set have the values at the top

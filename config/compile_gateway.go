@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/routecheck"
 )
 
-// maxRoutes is the maximum number of routes of a gateway.
 const maxRoutes = 1000
 
 func (c *compiler) gateway() {

@@ -59,7 +59,6 @@ func (c *compiler) requestID(key string, doc *requestIDDoc) (header string, life
 	return doc.Header, time.Duration(doc.Life), time.Duration(doc.Derive)
 }
 
-// defaultForgive is the default of the key forgive.
 const defaultForgive = duration(24 * time.Hour)
 
 func (c *compiler) bans(key string, doc *bansDoc) *stint.BanPolicy {

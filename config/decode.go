@@ -254,7 +254,7 @@ func got(n *yaml.Node) string {
 	}
 	text := n.Value
 	if scheme, _, ok := strings.Cut(text, "://"); ok {
-		text = scheme + "://…" // it may contain a password
+		text = scheme + "://…" // the rest may contain a password
 	}
 	text = messages.Shorten(text, 80)
 	if yamlread.IsQuoted(n) {

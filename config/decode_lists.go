@@ -120,7 +120,6 @@ func (v *shares) read(d *decoder, n *yaml.Node, key string) {
 	})
 }
 
-// unlimited is the keyword that stands for no limit.
 const unlimited = "unlimited"
 
 func (v *limitList) want() string { return orSeveral(oneLimit) }
@@ -245,7 +244,6 @@ func (l *tierLimits) read(d *decoder, n *yaml.Node, key string) {
 	l.All.read(d, n, key)
 }
 
-// hasKey reports whether n is a mapping with a key of the given name.
 func hasKey(n *yaml.Node, name string) bool {
 	if n.Kind != yaml.MappingNode {
 		return false

@@ -112,7 +112,6 @@ func (v *budget) read(d *decoder, n *yaml.Node, key string) {
 	(*duration)(v).read(d, n, key)
 }
 
-// strictBudget is the text form of [stint.StrictBudget].
 const strictBudget = "strict"
 
 // parseDuration parses a Go duration. A number of days may come first, as in limits. If the

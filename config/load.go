@@ -66,7 +66,6 @@ func read(files []reload.File) (*Config, error) {
 	return config, nil
 }
 
-// open reads the files of a configuration, up to the maximum size.
 func open(path string) ([]reload.File, error) {
 	files, err := reload.Open(path, maxSize, false, func(name string) bool {
 		extension := filepath.Ext(name)

@@ -67,7 +67,6 @@ func (c *compiler) warnings() {
 	}
 }
 
-// notifies reports whether a tier or policy has the key notify.
 func (c *compiler) notifies() bool {
 	return slices.ContainsFunc(c.doc.Tiers, func(t tierDoc) bool { return len(t.Notify) > 0 }) ||
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })

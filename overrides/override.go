@@ -137,7 +137,7 @@ const base = 36
 
 // text returns the override without its subject and policy, in the form in which a table stores it.
 // The text has five lines: the limits after "raise" or "set", Until, Made, By and Why. It is short
-// because every process keeps up to a million of these texts.
+// because every process keeps up to a million of these strings.
 func (o *Override) text() string {
 	limits := make([]string, len(o.Limits))
 	for i, l := range o.Limits {
@@ -178,8 +178,7 @@ type head struct {
 	until  int64 // Unix time in seconds; 0 if the override never ends
 }
 
-// headOf returns the head of a text, and whether the text is well formed. It does not parse the
-// limits.
+// headOf returns the head of text, and whether text is well formed. It does not parse the limits.
 func headOf(text string) (h head, ok bool) {
 	first, rest, _ := strings.Cut(text, "\n")
 	until, _, _ := strings.Cut(rest, "\n")
@@ -206,7 +205,7 @@ func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	}
 	atOnce := max(l.Capacity(), over.Capacity())
 	l.Max = max(l.Max, over.Max)
-	if l.Algorithm == stint.AlgorithmSliding { // its burst must be a multiple of Max
+	if l.Algorithm == stint.AlgorithmSliding { // the burst of a sliding limit must be a multiple of Max
 		atOnce = (atOnce + l.Max - 1) / l.Max * l.Max
 	}
 	if l.Burst = atOnce; atOnce == l.Max {
@@ -251,7 +250,6 @@ func read(name, text string) (o Override, err error) {
 	return o, err
 }
 
-// cutName returns the subject and the policy in the name of a row.
 func cutName(name string) (subject, policy string) {
 	i := strings.LastIndex(name, separator)
 	return name[:max(i, 0)], name[i+1:]

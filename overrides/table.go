@@ -44,7 +44,6 @@ import (
 const MaxOverrides = 1_000_000
 
 const (
-	// tableName is the name of the table of overrides in the store.
 	tableName = "overrides"
 	// separator separates subject and policy in the name of a row. Names of policies cannot contain
 	// it.
@@ -83,8 +82,8 @@ type Table struct {
 	failing bool  // whether the last update by Open or follow failed
 
 	mu       sync.RWMutex
-	rows     map[string]string        // texts of rows by their names
-	limits   map[string][]stint.Limit // parsed limits by their texts
+	rows     map[string]string        // stored texts of overrides, by the names of their rows
+	limits   map[string][]stint.Limit // parsed lists of limits, by their texts
 	policies map[string]struct{}      // all policies that rows have had so far
 }
 
@@ -277,8 +276,8 @@ func (t *Table) Of(subject string) []Override {
 	return all
 }
 
-// name returns the name of the row of a subject and a policy. The subject may also be a hash, as
-// returned by [Table.List].
+// name returns the name of the row for a subject and a policy. The subject may also be a hash that
+// [Table.List] has returned.
 func (t *Table) name(subject, policy string) string {
 	stored := t.store.StoredName(subject)
 	if stored != subject && keypart.IsHashed(subject) {

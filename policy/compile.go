@@ -226,7 +226,7 @@ func (c *compiler) contact(key, text string) {
 	}
 }
 
-// inWindow checks that t is a valid window. Stores can represent all valid windows.
+// inWindow checks that stores can represent t, which they can if it is valid as a window.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)

@@ -139,7 +139,7 @@ func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule 
 	return all
 }
 
-// hold sets the limits of a rule. It clears Notify if it applies to none of the limits.
+// hold sets the limits of a rule. It clears Notify if Notify applies to none of the limits.
 func (r *Rule) hold(limits []Limit) {
 	for i := range limits {
 		r.Limits = append(r.Limits, limits[i].Limit)

@@ -115,7 +115,8 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 
 // clause is a condition and an exception to it.
 type clause struct {
-	when, unless *condition // if when is nil, every request fits it; if unless is nil, no request does
+	// If when is nil, every request fits it. If unless is nil, no request fits it.
+	when, unless *condition
 }
 
 // mayFit reports whether a request may fit the clause, judging only by the beginning of its path.

@@ -161,7 +161,7 @@ func (s *Set) explainPolicies(f *facts, e *Explanation) {
 	}
 }
 
-// explainNumbers explains the limits of a rule whose maximum comes from a claim.
+// explainNumbers explains the limits of rule r whose maximums come from claims.
 func (e *Explanation) explainNumbers(f *facts, r *Rule) {
 	for i := range r.Claimed {
 		l := &r.Claimed[i]

@@ -125,7 +125,7 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release gives a concurrency place back. It logs an error.
+// release gives a concurrency place back, and logs the error if this fails.
 func (g *Guard) release(place func() error) {
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// identity determines the subject of a request.
+// identity is a compiled [Identity]. It determines the subject of a request.
 type identity struct {
 	name  string
 	index int

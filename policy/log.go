@@ -95,7 +95,6 @@ func (l *guardLog) shadowed(v *Verdict) {
 	}
 }
 
-// shortKey returns the shortened key of the result that [Verdict.about] returns.
 func (v *Verdict) shortKey() string {
 	if r := v.about(); r != nil {
 		return label.Short(r.Key())

@@ -37,7 +37,7 @@ func isPlain(p string) (plain bool, dot int) {
 	for i := range len(p) {
 		c := p[i]
 		if 'a' <= c && c <= 'z' {
-			continue // most bytes
+			continue // the usual case
 		}
 		switch {
 		case c == '/' && i+1 < len(p):
@@ -217,7 +217,6 @@ func withoutNewlines(p string) string {
 	return without(p, func(c rune) bool { return c == '\t' || c == '\n' || c == '\r' })
 }
 
-// withoutControls removes all control characters.
 func withoutControls(p string) string {
 	return without(p, func(c rune) bool { return c < ' ' || c == 0x7f })
 }

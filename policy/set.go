@@ -23,9 +23,9 @@ type Set struct {
 	methods  []string  // methods in conditions; all known methods if a policy counts per method
 	patterns []patternUse
 	endings  []*pathpattern.Pattern // patterns of limits that depend on the ending of a path
-	upper    bool                   // a pattern has upper-case letters
+	upper    bool                   // whether a pattern has upper-case letters
 	chosen   []*identity            // identities by header or cookie, whose values callers choose
-	cookies  []string               // names of the cookies of these identities
+	cookies  []string               // names of the cookies in chosen
 
 	identities int // number of identities
 

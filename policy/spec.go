@@ -198,7 +198,7 @@ func limitsFor(tier string, all []Limit, byTier map[string][]Limit) (limits []Li
 	return limits, ok
 }
 
-// budgets returns the limits of the budgets of all tiers.
+// budgets returns all limits in Budget and TierBudget.
 func (p *Policy) budgets() []Limit {
 	return slices.Concat(append(slices.Collect(maps.Values(p.TierBudget)), p.Budget)...)
 }

@@ -45,5 +45,5 @@ func (w *stopwatch) begin() time.Duration {
 	return time.Since(w.made)
 }
 
-// took returns the time since a decision began.
+// took returns the time since a decision began, which is at least 1 ns.
 func (w *stopwatch) took(began time.Duration) time.Duration { return max(time.Since(w.made)-began, 1) }

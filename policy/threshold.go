@@ -42,7 +42,6 @@ type Threshold struct {
 func (*Threshold) Event() {}
 
 const (
-	// maxNotify is the maximum number of percentages in Notify.
 	maxNotify = 10
 	// minNotify is the shortest window of a limit whose use is reported.
 	minNotify = time.Minute
@@ -60,7 +59,6 @@ func hasPeriod(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
 }
 
-// notify checks the percentages at which the use of limits is reported.
 func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 	if shares == nil {
 		return

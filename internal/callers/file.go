@@ -70,7 +70,6 @@ func makeToken(path string) error {
 	return err
 }
 
-// maxSecret is the maximum size in bytes of a file with a secret.
 const maxSecret = 64 << 10
 
 // ReadSecret returns the text of a file with a secret, without surrounding white space.

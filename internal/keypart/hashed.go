@@ -14,7 +14,7 @@ type Sum [16]byte
 var sumText = base64.RawURLEncoding.Strict()
 
 const (
-	// sumMark begins a sum in a name. Append escapes it.
+	// sumMark is the byte before the sum in a hashed name. [Append] escapes it.
 	sumMark = '#'
 	sumSize = 22 // length of an encoded sum in bytes
 )

@@ -77,7 +77,6 @@ type Change struct {
 // Rule is a tier and a policy; the policy is "" for the limits of the tier.
 type Rule struct{ Tier, Policy string }
 
-// maxTexts is the maximum number of changes that Texts describes.
 const maxTexts = 10
 
 // Texts returns the texts of the first changes. If there are more changes, one more text gives
@@ -202,7 +201,6 @@ func digests(files []File) map[string]digest {
 
 func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
 
-// digest identifies the content of files.
 type digest [sha256.Size]byte
 
 // digestOf returns the digest of files, or of the error if there are none.

@@ -81,7 +81,7 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return // a file, or missing
+		return // path is a file or does not exist
 	}
 	add(path)
 	for _, entry := range entries {

@@ -26,7 +26,7 @@ func identityNamed(spec *policy.Spec, name string) policy.Identity {
 	return id
 }
 
-// counted returns the identities by which tiers and policies count, without duplicates.
+// counted returns the identities by which tiers and policies count requests, without duplicates.
 func counted(spec *policy.Spec) []policy.Identity {
 	var names []string
 	for _, t := range spec.Tiers {

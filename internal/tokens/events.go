@@ -51,7 +51,6 @@ func (e *events) Write(p []byte) (int, error) {
 
 var emptyLine = []byte("\n\n")
 
-// flush reads the held bytes.
 func (e *events) flush() {
 	e.read(e.held, false)
 	e.held = nil
@@ -130,7 +129,6 @@ func (e *events) skip(p []byte) (end int, all bool) {
 	return end, len(p) == size
 }
 
-// name processes a byte in the name of a field.
 func (e *events) name(c byte) {
 	switch {
 	case c != dataField[e.field]:
@@ -158,11 +156,11 @@ func (e *events) peek(p []byte) {
 
 var newLine = []byte{'\n'}
 
-// endLine ends a line. An empty line ends the event.
+// endLine processes the end of a line. An empty line ends the event.
 func (e *events) endLine() {
 	switch {
 	case e.line == lineData:
-		_, _ = e.json.Write(newLine) // several lines of data form one text
+		_, _ = e.json.Write(newLine) // the lines of data are joined with newlines
 	case e.line == lineName && e.field == 0:
 		e.endEvent()
 		e.json.Reset()

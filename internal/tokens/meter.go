@@ -101,7 +101,6 @@ func (m *Meter) Trailer(h http.Header) {
 	}
 }
 
-// read reads the counts in a header.
 func (m *Meter) read(h http.Header) {
 	for _, f := range m.rules.fields {
 		value := h.Get(f.name)

@@ -25,7 +25,7 @@ type Pointers struct {
 	folded bool   // whether case is ignored
 }
 
-// child returns the node of a member of an object, or nil if no pointer leads to the member.
+// child returns the node for the member of n with the given key, or nil if no pointer leads there.
 func (p *Pointers) child(n *node, key []byte) *node {
 	if next := n.children[string(key)]; next != nil || !p.folded {
 		return next
@@ -76,7 +76,7 @@ func (p *Pointers) before(text []byte) int {
 
 var escapedLetter = []byte(`\u00`)
 
-// commonPart returns the longest common substring of two texts.
+// commonPart returns the longest common substring of a and b.
 func commonPart(a, b string) (longest string) {
 	for i := range len(a) {
 		for j := i + len(longest) + 1; j <= len(a) && strings.Contains(b, a[i:j]); j++ {

@@ -11,8 +11,7 @@ import (
 const (
 	// reportEvery is the maximum time between two checks of the usage so far.
 	reportEvery = 10 * time.Second
-	// reportTime is the timeout of a report.
-	reportTime = time.Second
+	reportTime  = time.Second
 )
 
 // Reports reports the usage of a response to a store while the response is in progress. So usage

@@ -67,11 +67,11 @@ type Config struct {
 type Rules struct {
 	config  Config
 	request *Pointers
-	kinds   []requestKind // for each pointer of a request, the kind of its value
+	kinds   []requestKind // kinds of the values in a request, by pointer
 	respond *Pointers
-	slots   [][]int // for each pointer of a response, its indexes in numbers
-	fields  []field // header fields of a response
-	numbers []kind  // the quantity that each number counts
+	slots   [][]int // indexes in numbers, by pointer into a response
+	fields  []field // header fields of a response that contain numbers
+	numbers []kind  // quantities that the numbers in a response count
 }
 
 type requestKind uint8
@@ -176,7 +176,7 @@ func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuan
 // Body returns the number of bytes of a request's body to read.
 func (r *Rules) Body() int64 { return r.config.Body }
 
-// Counts holds numbers of tokens. A number below 0 is unknown.
+// Counts holds numbers of tokens. A negative number means unknown.
 type Counts struct {
 	Input, Output, Cached int64
 	// Events is the number of events of a stream whose data is an object; -1 if the response was

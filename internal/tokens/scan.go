@@ -68,7 +68,7 @@ func NewScanner(p *Pointers, found func(leaf int, value []byte, at int64)) *Scan
 	return &Scanner{pointers: p, found: found, open: make([]frame, 0, p.depth+1)}
 }
 
-// Reset begins a new text.
+// Reset prepares the scanner for new text.
 func (s *Scanner) Reset() {
 	s.state, s.at, s.depth, s.open, s.text = atValue, 0, 0, s.open[:0], s.text[:0]
 }
@@ -176,7 +176,7 @@ func (s *Scanner) mark(c byte, at int64) {
 
 func (s *Scanner) inner() *frame { return &s.open[len(s.open)-1] }
 
-// element returns the node of the current element of an array.
+// element returns the node for the current element of an array.
 func (f *frame) element() *node {
 	if f.top {
 		return f.node
@@ -224,7 +224,8 @@ func (s *Scanner) begin(c byte, at int64) {
 	}
 }
 
-// close ends the innermost object or array. On a syntax error, it changes to the state lost.
+// close processes the end of the innermost object or array. On a syntax error, it changes to the
+// state lost.
 func (s *Scanner) close(c byte) {
 	if len(s.open) == 0 || s.inner().array != (c == ']') || c != ']' && c != '}' {
 		s.state = lost
@@ -234,7 +235,6 @@ func (s *Scanner) close(c byte) {
 	s.ended()
 }
 
-// ended processes the end of a value.
 func (s *Scanner) ended() {
 	switch {
 	case s.depth > len(s.open):
@@ -298,7 +298,7 @@ func (s *Scanner) keep(piece []byte, most int) {
 	s.text = append(s.text, piece...)
 }
 
-// member returns the node of the key that was read.
+// member returns the node for the key that was read, or nil if no pointer leads there.
 func (s *Scanner) member() *node {
 	if s.long {
 		return nil
