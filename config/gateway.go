@@ -7,7 +7,8 @@ import (
 )
 
 // Gateway configures a gateway. The first group of fields can be set in files and by a program; the
-// program takes precedence. The second group can be set only by a program. A zero field is not set.
+// program takes precedence. The second group can be set only by a program. A field with its zero
+// value is not set.
 type Gateway struct {
 	// Routes map requests to upstreams. Routes for a request's host take precedence over those for
 	// any host; among these, the longest prefix wins. Routes set by a program replace those in

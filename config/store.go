@@ -22,9 +22,9 @@ type Store struct {
 	URL string
 	// Prefix is the prefix of all keys; "" means the default of the store.
 	Prefix string
-	// CAFile has the CA certificates for Redis over TLS. CertFile has a client certificate, and
-	// KeyFile its private key. If the configuration has the URL of a Redis server, the parameters
-	// of URL also name these files.
+	// CAFile is a file with the CA certificates for Redis over TLS. CertFile is a file with a
+	// client certificate, and KeyFile is a file with its private key. If the configuration has the
+	// URL of a Redis server, the parameters of URL also name these files.
 	CAFile, CertFile, KeyFile string
 	// Memory is the maximum number of bytes of a store in memory; 0 means the default of the store.
 	Memory int64

@@ -91,9 +91,9 @@ func (c *compiler) chosenIdentities() {
 }
 
 // chosenIdentity warns if clients can evade the limits of n by choosing the value of a header or
-// cookie, because none of the others limits the same requests by an identity that clients cannot
-// choose. It also warns if a client can get another client banned by sending the other client's
-// value. It reports whether it warned.
+// cookie, because no policy or tier in others limits the same requests by an identity that clients
+// cannot choose. It also warns if a client can get another client banned by sending the other
+// client's value. It reports whether it warned.
 func (c *compiler) chosenIdentity(key string, t *policy.Tier, n *counted, others []*counted) (warned bool) {
 	requests := class{matches: []*policy.Match{t.Match, n.Match}}
 	if len(t.Identity) == 1 {
@@ -209,8 +209,8 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to all requests in these that n applies to. It ignores
-// exceptions by claim or network, because clients cannot choose these.
+// covers reports whether other applies to all requests of the class these to which n applies. It
+// ignores exceptions by claim or network, because clients cannot choose these.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.Unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.Unless) {
 		return false
@@ -244,7 +244,7 @@ func (c *compiler) covers(other, n *counted, these *class) bool {
 		these.narrower(m.Network, func(m *policy.Match) []string { return m.Network }, fitsValue)
 }
 
-// claimOf returns the claim of an identity by claim. It returns "" for any other identity.
+// claimOf returns the claim that determines an identity, or "" if no claim does.
 func (c *compiler) claimOf(name string) string {
 	if _, ok := c.spec.Identities[name]; !ok && name == "user" {
 		return name
@@ -253,7 +253,7 @@ func (c *compiler) claimOf(name string) string {
 }
 
 // narrower reports whether one of the class's matches accepts only values that fit one of the
-// patterns. If there are no patterns, everything fits.
+// patterns. of returns the values that a match accepts. Without patterns, everything fits.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {

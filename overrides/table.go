@@ -52,7 +52,8 @@ const (
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
 	sweepMost  = 1000
-	sweepAfter = time.Hour // late, so that an override that is being extended is not removed
+	// sweepAfter is long, so that an override is not removed while an operator extends it.
+	sweepAfter = time.Hour
 
 	// maxParsed is the maximum number of lists of limits that are kept parsed. Usually many
 	// subjects share a list.
@@ -87,8 +88,8 @@ type Table struct {
 	policies map[string]struct{}      // all policies that rows have had so far
 }
 
-// Open returns the table of a store. The table is kept up to date until it is closed. If the store
-// does not answer before ctx ends, the table is empty until the store answers.
+// Open returns the table of overrides in a store, and keeps it up to date until it is closed. If
+// the store does not answer before ctx ends, the table is empty until the store answers.
 func Open(ctx context.Context, store stint.Store, c Config) (*Table, error) {
 	if _, err := stint.New(store); err != nil { // the store is nil
 		return nil, err
@@ -381,7 +382,8 @@ func (t *Table) complain(err error) {
 	t.failing = err != nil
 }
 
-// poll applies the changes in the store. If the store has lost rows, poll puts them back.
+// poll applies the changes that the store has received since the last poll. If the store has lost
+// rows, poll puts them back.
 func (t *Table) poll(ctx context.Context) error {
 	var rows []driver.Row
 	version, which, err := t.store.Kept(ctx, tableName, t.version, func(r driver.Row) { rows = append(rows, r) })

@@ -116,7 +116,7 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	}
 }
 
-// logged checks most, a maximum number of log lines per second. most may be nil.
+// logged checks a maximum number of log lines per second, which may be nil.
 func (c *compiler) logged(key string, most *int) {
 	if most != nil && *most < 0 {
 		c.mistake(key, "%d; want 0 or more", *most)
@@ -200,7 +200,7 @@ func (c *compiler) nameOK(key, name string) bool {
 const maxDerive = 10 * time.Second
 
 // requestID returns the settings for recognizing repeated requests, or nil if there are none. If a
-// policy sets only RequestIDDerive, its header and life come from the spec.
+// policy sets only RequestIDDerive, the header and the life come from the spec.
 func (c *compiler) requestID(key, header string, life, derive time.Duration) *requestID {
 	if derive != 0 && (derive < stint.MinWindow || derive > maxDerive || derive%time.Microsecond != 0) {
 		c.mistake(key+".derive", "%v; want the time in which equal requests count as one, at most %v, such as 2s", derive, maxDerive)
@@ -226,7 +226,7 @@ func (c *compiler) contact(key, text string) {
 	}
 }
 
-// inWindow checks that stores can represent t, which they can if it is valid as a window.
+// inWindow checks that t is valid as a window. Stores can represent only such durations.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)

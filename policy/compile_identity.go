@@ -139,7 +139,7 @@ func (c *compiler) who(key string, names []string) []*identity {
 	return who
 }
 
-// always reports whether at least one of the identities is one that every request has.
+// always reports whether who contains an identity that every request has.
 func always(who []*identity) bool {
 	return slices.ContainsFunc(who, func(id *identity) bool { return id.always() })
 }

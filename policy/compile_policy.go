@@ -85,8 +85,8 @@ func (c *compiler) notTooMany(t *tier) {
 	}
 }
 
-// skip checks a policy with Skip. The policy must have a match, and no settings that have no effect
-// with Skip.
+// skip checks a policy with Skip. The policy must have a match. Settings that have no effect with
+// Skip are mistakes.
 func (c *compiler) skip(key string, from *Policy) {
 	if from.Match == nil {
 		c.mistake(key, "skips every request; want a match")
@@ -261,8 +261,8 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-// tierLimits checks the limits of a policy: either all, for all tiers, or byTier, for the tiers
-// with the given names.
+// tierLimits checks the limits of a policy. They are in all if they apply to all tiers, and
+// otherwise in byTier, by the name of the tier.
 func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
 	c.claimed(key, all)
 	if all != nil && byTier != nil {
@@ -281,7 +281,7 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 }
 
 // noClash checks that policy p does not share a count with tier t. If the tier counts per route, it
-// also uses the policy's name as a scope, because the policy is a route.
+// also counts in a scope with the policy's name, because the policy is a route.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return

@@ -15,8 +15,8 @@ import (
 // Counts omits the following:
 //   - counts by address, header or cookie
 //   - the count that all callers share
-//   - counts that a policy divides with Per
-//   - counts in shadow
+//   - counts of policies with Per
+//   - counts of rules in shadow
 func (g *Guard) Counts(in *Input) (tier string, counts []Result) {
 	set := g.set.Load()
 	f := facts{}

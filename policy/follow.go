@@ -206,8 +206,8 @@ func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs by limit name for the results with the given indexes. It returns
-// nil if all limits get cost, the true cost of the request, because no limit has a cost of its own.
+// truths returns the true costs by limit name, as [Verdict.costsOf] does. It returns nil if no
+// limit has a cost of its own. The true cost of all limits is then cost.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	if !slices.ContainsFunc(results, func(i int) bool { return v.Results[i].Costs != nil }) {
 		return nil
@@ -215,8 +215,9 @@ func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	return v.costsOf(cost, results, v.used)
 }
 
-// costsOf returns the true costs by limit name for the results with the given indexes. A limit with
-// a cost of its own gets the cost that [Verdict.truthOf] returns, and all others get cost.
+// costsOf returns the true costs by limit name for the results with the given indexes. For a limit
+// with a cost of its own, this is the result of [Verdict.truthOf]. For all other limits, it is
+// cost, the true cost of the request.
 func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.Costs {
 	costs := stint.Costs{}
 	for _, i := range results {
@@ -245,11 +246,12 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects the charge of a decision. It sets the charges of the claims with the indexes in
-// which to s.Cost or, if costs is not nil, to costs. If the store cannot correct the charge, the
-// charge stays until its windows have passed or its hold expires. If the true cost would exceed the
-// maximum debt, the store charges only a part. In both cases, settle logs the correction and sends
-// it to the observer. It also sends the settlement of a hold to the observer.
+// settle corrects the charge of a decision. The argument which lists the indexes of the claims to
+// correct. Their charges are set to s.Cost or, if costs is not nil, to costs by limit name. If the
+// store cannot correct the charge, the charge stays until its windows have passed or its hold
+// expires. If the true cost would exceed the maximum debt, the store charges only a part. In both
+// cases, settle logs the correction and sends it to the observer. It also sends the settlement of a
+// hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged

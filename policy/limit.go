@@ -43,7 +43,7 @@ func (l Limit) String() string {
 	return fmt.Sprintf("%s or claim %s up to %d", l.Limit, l.Claim, l.Max)
 }
 
-// Largest returns the limit with the largest maximum that the limit can have.
+// Largest returns the limit with its largest possible maximum.
 func (l *Limit) Largest() stint.Limit {
 	if l.Claim == "" {
 		return l.Limit

@@ -10,9 +10,9 @@ import (
 	"github.com/stint-limiter/stint/internal/pathpattern"
 )
 
-// steps are the transformations that servers and frameworks apply to a path. Their steps and the
-// order of the steps differ, so each path that some sequence of steps produces is a reading. See
-// docs/design.md.
+// steps are the transformations that servers and frameworks apply to a path. Servers and frameworks
+// differ in their steps and in the order of the steps, so each path that some sequence of steps
+// produces is a reading. See docs/design.md.
 var steps = [...]func(string) string{
 	decoded, decodedInSegments, withoutEmpty, withoutDots, withoutBackslashes, cutAtNumberSign, cutAtQuestionMark,
 	cutAtNUL, withoutParameters, withoutLastParameters, withoutNewlines, withoutControls, trimmed, withoutAuthority,

@@ -12,8 +12,8 @@ import (
 )
 
 // requestID configures how repeats are recognized: by the id in a header or, if derive is set and
-// the request has no id, by a derived id. An id from the header is remembered for life, and a
-// derived id for derive.
+// the request has no id, by a derived id. life is the time for which an id from the header is
+// remembered, and derive is the time for a derived id.
 type requestID struct {
 	header       string
 	life, derive time.Duration

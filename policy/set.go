@@ -39,8 +39,8 @@ func (s *Set) made() bool { return s != nil && s.spec != nil }
 // changed.
 func (s *Set) Spec() *Spec { return s.spec }
 
-// Trusts reports whether a peer is trusted to name its client; see [Spec.TrustedProxies]. An
-// invalid address stands for a peer on a Unix socket.
+// Trusts reports whether a peer is trusted to name the client of a request; see
+// [Spec.TrustedProxies]. An invalid address stands for a peer on a Unix socket.
 func (s *Set) Trusts(peer netip.Addr) bool { return s.resolver.Trusts(peer) }
 
 // Rules returns every rule of the set. The rule at index i has Index i.
@@ -74,9 +74,10 @@ func (s *Set) fitting(r *reading) string {
 }
 
 // endingMatters reports whether a path fits some pattern of a limit only without the ending of its
-// last segment, such as ".json". The argument without is the path without the ending. Only in that
-// case, the path without the ending is another reading. A needless reading could prevent an
-// exemption: for example, an exemption for /static/*.css applies only if all readings end in .css.
+// last segment, such as ".json". The argument without is the path without the ending. If
+// endingMatters reports false, that path is not a reading, because a needless reading could prevent
+// an exemption: for example, an exemption for /static/*.css applies only if all readings end in
+// .css.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)

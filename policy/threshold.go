@@ -104,8 +104,7 @@ func (r *Rule) Notifies(l *stint.Limit) []int {
 }
 
 // reached caches the thresholds that this process has marked in the store, so that most decisions
-// need not ask the store. A threshold can overwrite another one in the cache. The store is then
-// asked about the other one again.
+// need not ask the store. If another threshold overwrites a cached one, the store is asked again.
 type reached struct {
 	seed  maphash.Seed
 	marks [1 << 16]atomic.Uint64
@@ -215,8 +214,8 @@ func (t *Threshold) id() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// mark reports whether this process must report an event, because it is the first to mark the event
-// in the store or because the store failed.
+// mark marks an event in the store. It reports whether this process must report the event, because
+// it is the first to mark it or because the store failed.
 func (g *Guard) mark(ctx context.Context, t *Threshold, budget time.Duration) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), maxBudget)
 	defer cancel()

@@ -47,10 +47,10 @@ type TokenUsage struct {
 	// Weights are the units per token in budgets that count tokens of all kinds; nil means 1 for
 	// each token.
 	Weights *Rates
-	// Prices are the prices per million tokens by model, for budgets named "price", in units of
-	// that budget, such as millionths of a dollar. The price of a request is the sum over its
-	// tokens, rounded up once. "default" is the price of all other models. If there is no
-	// "default", budgets that count prices deny requests for other models.
+	// Prices maps models to their prices per million tokens. The prices are in units of the budgets
+	// named "price", such as millionths of a dollar. The price of a request is the sum of the
+	// prices of its tokens, rounded up once. "default" stands for all other models. If there is no
+	// "default", budgets named "price" deny requests for other models.
 	Prices map[string]Rates
 }
 

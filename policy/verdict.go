@@ -55,7 +55,7 @@ type Verdict struct {
 	follows    bool        // decided by [Guard.Decide]
 	denial     denialid.ID // 0 until first needed
 
-	usage           *tokens.Rules // how tokens are counted; nil if they are not
+	usage           *tokens.Rules // rules for counting tokens; nil if they are not counted
 	fixed           stint.Costs   // fixed costs of limits that do not count tokens
 	estimated, used tokens.Counts
 	meter           *tokens.Meter
@@ -74,7 +74,7 @@ func (*Verdict) Event() {}
 type Result struct {
 	// Rule is the rule that was applied to the request.
 	Rule *Rule
-	// The Claim has the subject that was counted and the cost that was charged. Its Limits are the
+	// Claim has the subject that was counted and the cost that was charged. Its Limits are the
 	// rule's limits, with the effects of claims and overrides. If the request has several readings,
 	// limits that share a count with a stricter limit are left out.
 	stint.Claim

@@ -89,8 +89,8 @@ func ReadSecret(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// WarnReadable logs a warning if any user of this machine can read the file at path. The file
-// contains secrets, and what names their kind.
+// WarnReadable logs a warning if any user of this machine can read a file of secrets. The argument
+// what describes the secrets.
 func WarnReadable(logger *slog.Logger, what, path string) {
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {

@@ -51,9 +51,8 @@ func Peer(r *http.Request) string {
 	return "unix"
 }
 
-// CrossSite reports whether a request comes from a browser, from a page with another origin.
-// Browsers report this in header fields that scripts cannot set. Other programs do not send these
-// fields.
+// CrossSite reports whether a page with another origin made a browser send a request. Browsers
+// report this in header fields that scripts cannot set. Other programs do not send these fields.
 func CrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":

@@ -30,8 +30,8 @@ const (
 
 // Holder is the owner of a token.
 type Holder struct {
-	// Name is the name in the file. For a token without a name, it is the line, as in "line 3 of
-	// tokens".
+	// Name is the name of the holder in the file. A holder without a name is named after its line,
+	// as in "line 3 of tokens".
 	Name string
 	Role Role
 }

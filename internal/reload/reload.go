@@ -50,7 +50,7 @@ type Result struct {
 	// Good is the number of changes so far that were put in force, and Failed is the number of
 	// changes that were refused.
 	Good, Failed int
-	// Files names the files that have changed. It is empty if this check put nothing in force.
+	// Files lists the files that have changed. It is empty if this check put nothing in force.
 	Files []string
 	InForce
 }
@@ -66,7 +66,7 @@ type InForce struct {
 	Expires time.Time
 }
 
-// Change is a single difference.
+// Change is a single difference between two versions of the files.
 type Change struct {
 	// Text describes the change in a few words, as in "api for enterprise from 500/1m to 50/1m".
 	Text string

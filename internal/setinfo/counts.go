@@ -144,8 +144,8 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns the values of the attribute per that requests of a tier may have under a policy.
-// It returns nil if the values are unknown.
+// valuesOf returns the values that an attribute, such as "method", may have in requests of a tier
+// to which a policy applies. It returns nil if they are unknown.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":

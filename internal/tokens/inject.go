@@ -18,7 +18,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit replaces size bytes at the offset at with the text in with.
+	// edit is a change to the body: the text with replaces size bytes at offset at.
 	type edit struct {
 		at   int64
 		size int

@@ -9,9 +9,9 @@ type Known struct {
 	// MaxOutput is the maximum output that the request sets. It is 0 if the request sets none. If
 	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
 	MaxOutput int64
-	// If Whole is true and Used is known, it is charged unchanged: no estimate replaces it, and it
-	// is not reduced to half of a budget. Failed is true if the response is an error. If Whole is
-	// true, an error response whose usage is unknown is charged nothing.
+	// If Whole is true and Used is known, Used is charged unchanged: no estimate replaces it, and
+	// it is not reduced to half of a budget. Failed is true if the response is an error. If Whole
+	// is true, an error response whose usage is unknown is charged nothing.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that

@@ -51,15 +51,16 @@ type Config struct {
 	// the approximate number of bytes of a request's body per token. Body is the maximum number of
 	// bytes of the body that are read. Each has a default, which applies if it is 0.
 	Default, BytesPerToken, Body int64
-	// CountEvents counts each event of a stream whose data is an object as a token of output, if
-	// the stream does not report its output. Without CountEvents, the output of such a stream is
-	// estimated.
+	// CountEvents applies to a stream that does not report its output. Each of its events whose
+	// data is an object then counts as one token of output. Without CountEvents, the output of such
+	// a stream is estimated.
 	CountEvents bool
 	// Inject makes streams of OpenAI's chat completions report their usage.
 	Inject bool
 	// Weights holds the weights of tokens in budgets; the zero Rates gives each token weight 1.
 	Weights Rates
-	// Prices holds the prices per million tokens by model, with [AnyModel] for all others.
+	// Prices maps models to their prices per million tokens. [AnyModel] stands for all other
+	// models.
 	Prices map[string]Rates
 }
 

@@ -255,8 +255,8 @@ func (s *Scanner) report() {
 }
 
 // collect scans a key or a reported string up to the next escape or to the end, as far as p
-// contains it. It keeps up to most bytes. It returns the index of the first byte that it has not
-// processed.
+// contains it. The argument most is the maximum length of s.text. collect returns the index of the
+// first byte that it has not processed.
 func (s *Scanner) collect(p []byte, i, most int) int {
 	piece := p[i:min(i+2*maxText, len(p))] // limited, so that many escapes do not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
@@ -289,7 +289,8 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	return i + 1
 }
 
-// keep appends a piece of a key or value to s.text, unless the total would exceed most bytes.
+// keep appends a piece of a key or value to s.text. If the result would be longer than most, keep
+// sets s.long instead.
 func (s *Scanner) keep(piece []byte, most int) {
 	if len(s.text)+len(piece) > most {
 		s.long = true
