@@ -59,7 +59,6 @@ func (d *decoder) boolean(n *yaml.Node, key string) bool {
 	return false
 }
 
-// integer reads a non-negative decimal integer.
 func (d *decoder) integer(n *yaml.Node, key string) int64 {
 	text, ok := d.text(n, key, "a whole number")
 	if !ok {

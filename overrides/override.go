@@ -187,7 +187,6 @@ func headOf(text string) (h head, ok bool) {
 	return head{limits, verb == "set", n}, err == nil && (verb == "set" || verb == "raise")
 }
 
-// ended reports whether the override has ended at the given time.
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
 // effect returns the limit that applies if over overrides configured. If lower is true, the limit

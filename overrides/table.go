@@ -305,7 +305,6 @@ func (t *Table) update(ctx context.Context, do func(context.Context) error) erro
 	return do(ctx)
 }
 
-// keep writes rows to the store and then to memory.
 func (t *Table) keep(ctx context.Context, rows []driver.Row) error {
 	version, err := t.store.Keep(ctx, tableName, rows, t.version, false)
 	if err == nil {

@@ -102,10 +102,8 @@ func (c *compiler) mistakes(key string, err error) {
 	}
 }
 
-// maxBudget is the maximum time budget of a decision.
 const maxBudget = 10 * time.Second
 
-// failure checks a failure policy, which may be nil.
 func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	switch {
 	case f == nil:
@@ -116,7 +114,6 @@ func (c *compiler) failure(key string, f *stint.FailurePolicy) {
 	}
 }
 
-// logged checks a maximum number of log lines per second, which may be nil.
 func (c *compiler) logged(key string, most *int) {
 	if most != nil && *most < 0 {
 		c.mistake(key, "%d; want 0 or more", *most)
@@ -174,7 +171,6 @@ func (c *compiler) claims() {
 	}
 }
 
-// field checks the name of a header field and returns it in canonical form.
 func (c *compiler) field(key, name string) string {
 	if !syntax.IsToken(name) {
 		c.mistake(key, "%q is not the name of a header; want something like X-User-ID", name)
@@ -219,7 +215,6 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 	return &requestID{header: c.set.id.header, life: c.set.id.life, derive: derive}
 }
 
-// contact checks text, the contact for denied callers. It may be "".
 func (c *compiler) contact(key, text string) {
 	if wrong := syntax.WrongContact(text); wrong != "" {
 		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
@@ -236,7 +231,6 @@ func (c *compiler) inWindow(key string, t time.Duration) {
 // maxBans is the maximum number of ban durations.
 const maxBans = 16
 
-// bans checks a ban policy, which may be nil.
 func (c *compiler) bans(key string, b *stint.BanPolicy) {
 	if b == nil || b.After == 0 {
 		return

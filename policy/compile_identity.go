@@ -7,14 +7,12 @@ import (
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
-// These constants are the names of the predefined identities.
 const (
 	identityIP       = "ip"
 	identityUser     = "user"
 	identityEveryone = "everyone"
 )
 
-// allIdentities compiles the identities of the spec and the predefined ones.
 func (c *compiler) allIdentities() {
 	c.identities = map[string]*identity{
 		identityIP:       {name: identityIP, typ: identityIP, kind: byAddress},

@@ -63,7 +63,6 @@ func (c *compiler) condition(key string, from *Match) *condition {
 	return cond
 }
 
-// patterns collects the path patterns of all conditions.
 func (c *compiler) patterns() {
 	add := func(cond *condition, limits bool, per []string) {
 		if cond == nil {

@@ -118,7 +118,6 @@ func (c *compiler) skip(key string, from *Policy) {
 	}
 }
 
-// policyRules makes and checks the rules of policy p for each tier.
 func (c *compiler) policyRules(key string, from *Policy, p *policy) {
 	c.tierLimits(key+".limits", from.Limits, from.TierLimits)
 	c.tierLimits(key+".budget", from.Budget, from.TierBudget)
@@ -231,7 +230,6 @@ func (c *compiler) holdsApart() {
 	}
 }
 
-// sharedName returns a name that occurs in both lists of limits, and whether there is one.
 func sharedName(a, b []stint.Limit) (string, bool) {
 	for i := range a {
 		for k := range b {

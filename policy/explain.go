@@ -126,7 +126,6 @@ func (s *Set) explainTiers(f *facts, e *Explanation) {
 	}
 }
 
-// considered returns the outcome of a tier for the current reading.
 func (t *tier) considered(f *facts) Considered {
 	m := t.clause.miss(f, false)
 	why := t.why(m)
@@ -212,7 +211,6 @@ func (f *facts) distrustedClaim(name string) string {
 	return fmt.Sprintf(" (%s is accepted only from trusted proxies)", header)
 }
 
-// why explains why a request fits the clause, or why it does not.
 func (c *clause) why(m miss) string {
 	switch m {
 	case fits:

@@ -132,7 +132,6 @@ func (g *Guard) release(place func() error) {
 	}
 }
 
-// refund gives back everything that a request was charged.
 func (g *Guard) refund(ctx context.Context, v *Verdict) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
@@ -281,7 +280,6 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 }
 
-// allClaims returns the indexes from 0 to n-1.
 func allClaims(n int) (claims []int) {
 	for i := range n {
 		claims = append(claims, i)

@@ -27,8 +27,8 @@ type tier struct {
 type policy struct {
 	clause
 	unit
-	skips   bool      // if true, only the name and the clause are set
-	per     []string  // as in [Policy]
+	skips   bool // if true, only the name and the clause are set
+	per     []string
 	tiers   []bool    // whether the policy applies to the tier with this index
 	rules   [][]*Rule // rules for the tier with this index
 	cost    *Cost

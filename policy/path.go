@@ -37,7 +37,7 @@ func isPlain(p string) (plain bool, dot int) {
 	for i := range len(p) {
 		c := p[i]
 		if 'a' <= c && c <= 'z' {
-			continue // the usual case
+			continue
 		}
 		switch {
 		case c == '/' && i+1 < len(p):

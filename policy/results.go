@@ -20,7 +20,7 @@ func (v *Verdict) add(f *facts, u *unit, rules []*Rule, who asker, scope string)
 			continue
 		}
 		if shadow && len(v.Results)-v.enforced == stint.MaxClaims {
-			continue // keep at most MaxClaims results in shadow
+			continue
 		}
 		result := Result{Rule: rule, Shadow: shadow, Claim: stint.Claim{
 			Subject: who.subject, Scope: scope, Limits: rule.limitsOf(f, who.subject, v.overrides), Cost: 1,

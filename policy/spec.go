@@ -187,7 +187,6 @@ func (p *Policy) LimitsFor(tier string) (limits, budget []Limit, applies bool) {
 	return limits, budget, limited || budgeted || !p.limited()
 }
 
-// limitsFor returns the limits for a tier, and whether any are set for it.
 func limitsFor(tier string, all []Limit, byTier map[string][]Limit) (limits []Limit, ok bool) {
 	if byTier == nil {
 		return all, all != nil
@@ -198,7 +197,6 @@ func limitsFor(tier string, all []Limit, byTier map[string][]Limit) (limits []Li
 	return limits, ok
 }
 
-// budgets returns all limits in Budget and TierBudget.
 func (p *Policy) budgets() []Limit {
 	return slices.Concat(append(slices.Collect(maps.Values(p.TierBudget)), p.Budget)...)
 }

@@ -19,7 +19,7 @@ type Pattern struct {
 
 	gap   bool
 	exact segments
-	fold  segments // folded by Fold
+	fold  segments
 }
 
 // segments holds the segments before the gap and those after it. If there is no gap, all are in

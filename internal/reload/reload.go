@@ -172,7 +172,6 @@ func (w *Watcher) Reload() Result {
 // the old file before they write the new one.
 const settle = 300 * time.Millisecond
 
-// lost reports whether a file in force is missing from files.
 func (w *Watcher) lost(files []File) bool {
 	now := digests(files)
 	for name := range w.files {

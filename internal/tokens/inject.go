@@ -8,7 +8,7 @@ import (
 const (
 	includeUsage  = `"include_usage":true`
 	streamOptions = `"stream_options":{` + includeUsage + `}`
-	whiteSpace    = " \t\r\n" // white space in JSON
+	whiteSpace    = " \t\r\n"
 )
 
 // Inject returns the body of a request with an option added, and whether the body has changed. The

@@ -176,7 +176,6 @@ func (s *Scanner) mark(c byte, at int64) {
 
 func (s *Scanner) inner() *frame { return &s.open[len(s.open)-1] }
 
-// element returns the node for the current element of an array.
 func (f *frame) element() *node {
 	if f.top {
 		return f.node
