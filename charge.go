@@ -17,7 +17,7 @@ type Charge struct {
 }
 
 // IsZero reports whether nothing was charged, for example because the request was denied, was a
-// peek or had a cost of zero. An allowed repeat has the charge of the first request; see
+// peek or had a cost of zero. An allowed repeat has the charge of the original request; see
 // [Request.ID].
 func (c *Charge) IsZero() bool { return c.data.ID == 0 }
 
@@ -48,8 +48,8 @@ func (c *Charge) SetClaims(claims []Claim) {
 // apply limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check records why the charge cannot be amended, if no decision can have produced it or if nothing
-// was charged.
+// check records why the charge cannot be amended: no decision can have produced it, or nothing was
+// charged.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")
@@ -140,7 +140,7 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// states returns the number of states that the charge covers.
+// states returns the number of states that the store keeps for the claims of the charge.
 func (c *Charge) states() (n int) {
 	claims := c.Claims()
 	for i := range claims {

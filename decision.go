@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// inlineUsages is the number of usages that a decision holds without allocating: enough for a
-// minute, an hour and a day. If all usages were in a slice, a decision in memory would take 13 to
-// 50% longer.
+// inlineUsages is the number of usages that a decision holds without allocating: enough for limits
+// per minute, per hour and per day. If all usages were in a slice, a decision in memory would take
+// 13 to 50% longer.
 const inlineUsages = 3
 
 // Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can
@@ -45,13 +45,13 @@ type Decision struct {
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
 	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. An allowed
-	// repeat with the same claims has the charge of the first request, so that a caller that lost
-	// the first answer can still settle the charge. The requests share the charge, which can be
-	// settled once. [Limiter.Hold] keeps no place for a repeat.
+	// repeat with the same claims has the charge of the original request, so that a caller that
+	// lost the original answer can still settle the charge. The two requests share the charge, so
+	// it can be settled only once. [Limiter.Hold] keeps no place for a repeat.
 	Charge Charge
 
 	few  [inlineUsages]Usage // the usages, if there are at most inlineUsages
-	many *[]Usage            // the usages if there are more; a pointer, because decisions are copied often
+	many *[]Usage            // the usages, if there are more; a pointer, because decisions are copied often
 }
 
 // Usages returns the usages of all limits, in the order of the claims and, within a claim, of its
@@ -157,9 +157,9 @@ func (d *Decision) UsagesOf(claim int) []Usage {
 	return nil
 }
 
-// Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: the
-// state of the minute, with 2 left, if the hour has 40 left. If the decision has no usages, the
-// state has a zero Limit.
+// Decisive returns the state that matters most to the caller; see [State.Outweighs]. Example: under
+// 10/1m and 100/1h, the state of 10/1m if it has 2 units left and 100/1h has 40. If the decision
+// has no usages, the state has a zero Limit.
 func (d *Decision) Decisive() State {
 	best := State{Limit: &noLimit}
 	for i := range d.Usages() {
@@ -187,8 +187,8 @@ func (s State) Outweighs(than State) bool {
 	return hi > thanHi || hi == thanHi && lo > thanLo
 }
 
-// requests returns how many more requests of this cost the limit admits. Under a concurrency limit,
-// each takes one place, whatever its cost.
+// requests returns how many further requests of the same cost the limit admits. Under a concurrency
+// limit, each request takes one place, whatever its cost.
 func (s *State) requests() int64 {
 	if s.Limit != nil && s.Limit.Algorithm == AlgorithmConcurrency {
 		return s.Remaining()
@@ -196,7 +196,8 @@ func (s *State) requests() int64 {
 	return s.Remaining() / max(1, s.Cost)
 }
 
-// Remaining returns what is left of the decisive limit. See [Decision.Decisive].
+// Remaining returns the number of units that are left under the decisive limit. See
+// [Decision.Decisive].
 func (d *Decision) Remaining() int64 { return d.Decisive().Remaining() }
 
 // Key returns the subject of the decision, and its scope if it has one. Both come from the claim

@@ -19,7 +19,7 @@
 // A [Limiter] holds one or more limits and a [Store] that remembers usage. "memory" is for limits
 // inside one process. With the URL of a Redis or Valkey server, "redis://localhost:6379", any
 // number of processes share the limits: scripts in Redis check and charge them atomically. While
-// Redis is unavailable, each process decides by its share of the limits.
+// Redis is unavailable, each process enforces its share of the limits.
 //
 // See [Limiter] for the methods Allow, Wait, Peek and Take, and for those that correct or end a
 // charge.

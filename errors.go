@@ -13,8 +13,7 @@ import (
 // longer than any other wait.
 const Never = time.Duration(math.MaxInt64)
 
-// DeniedError is a denial as an error, for callers that want one. See [Decision.Err]; stores never
-// return it.
+// DeniedError reports a denial as an error. [Decision.Err] returns it; stores never do.
 type DeniedError struct {
 	// Key is the subject that was denied, with its scope.
 	Key string

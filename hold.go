@@ -45,10 +45,10 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 // most the maximum, unless the store loses its state.
 //
 // release returns an error if the place could not be given back. If the place was ever lost, the
-// error is [ErrPlaceLost], with the error of the last heartbeat. With a store of package
-// resilience, release waits for at most the time budget: after that, the place is given back in the
-// background. With any other store, release also waits for a heartbeat that is under way: at most
-// two seconds in all.
+// error is [ErrPlaceLost], joined with the error of the release or of the last heartbeat, if there
+// is one. With a store of package resilience, release waits for at most the time budget: after
+// that, the place is given back in the background. With any other store, release also waits for a
+// heartbeat that is under way: at most two seconds in all.
 //
 // release does not end the hold of a request: settle the charge, before or after release. If the
 // hold is not settled, it expires, because release ends the heartbeats. A hold that expires does
@@ -74,7 +74,6 @@ func (l *Limiter) Hold(ctx context.Context, d Decision) (held context.Context, r
 	return hold(ctx, l.store, d.Charge, window, true)
 }
 
-// releaseNothing is the release of a decision that has neither a place nor a hold.
 func releaseNothing() error { return nil }
 
 // holder sends heartbeats to keep a place, a hold or both.
@@ -85,10 +84,10 @@ type holder struct {
 	place  bool // whether there is a place, not only a hold
 
 	expires *time.Timer             // calls loses when the place may have expired
-	lose    context.CancelCauseFunc // ends the context
-	lost    atomic.Bool             // whether the place was lost
+	lose    context.CancelCauseFunc // cancels the context that Hold returned
+	lost    atomic.Bool
 
-	failure error     // error of the last heartbeat
+	failure error     // the error of the last heartbeat; nil if it was answered
 	until   time.Time // when the last unanswered heartbeat becomes void
 }
 
@@ -122,7 +121,7 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	return held, func() error {
 		end(nil)
 		close(stop)
-		if ordered { // a heartbeat that is under way probably gets its answer in this time
+		if ordered { // a heartbeat that is under way is usually answered within beatTime
 			defer time.AfterFunc(beatTime, stopBeat).Stop()
 		}
 		work.Wait()

@@ -25,8 +25,8 @@ const (
 	// AlgorithmFixed counts in windows aligned to the Unix epoch, as Envoy's rate limit service
 	// does: at most 2·Max in any Window.
 	AlgorithmFixed
-	// AlgorithmConcurrency admits Max holders at once. A holder keeps its place for a Window
-	// without a heartbeat. A request takes one place whatever its cost.
+	// AlgorithmConcurrency admits Max holders at once. A holder that sends no heartbeat keeps its
+	// place for one Window. A request takes one place whatever its cost.
 	AlgorithmConcurrency
 	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max in each
 	// period. The length of Window selects the period: 24 hours, 7 days, 31 days or 366 days.
@@ -35,7 +35,7 @@ const (
 
 var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency", "calendar"}
 
-// String returns the name used in limit texts and in store keys.
+// String returns the name of the algorithm in limit texts and store keys.
 func (a Algorithm) String() string {
 	if int(a) < len(algorithmNames) {
 		return algorithmNames[a]
@@ -64,7 +64,7 @@ const (
 const Resolution = 125
 
 // Limit is the number of units allowed per window. It is a plain value: copy it, or write it as a
-// literal. Limits with different fields may mean the same, such as a Burst of 0 and a Burst of Max.
+// literal. Limits with different fields may be equivalent: a Burst of 0 means a Burst of Max.
 //
 // A store keeps usage by the limit's identity, which is its name, algorithm and window. Max and
 // Burst are not part of it: if you change them, the next decision applies the new values and keeps
@@ -205,7 +205,8 @@ func (l Limit) WithLease() Limit {
 	return l
 }
 
-// Capacity returns the most that can be taken at once: zero if Max is zero.
+// Capacity returns the maximum number of units that can be taken at once. It is zero if Max is
+// zero.
 func (l *Limit) Capacity() int64 {
 	if l.Burst > 0 && l.Max > 0 {
 		return l.Burst
@@ -213,8 +214,8 @@ func (l *Limit) Capacity() int64 {
 	return l.Max
 }
 
-// hasMeter reports whether a meter counts the limit: it does for a bucket, and for a sliding limit
-// with a burst. See [Limit.Meter].
+// hasMeter reports whether the limit has a meter. Buckets and sliding limits with a burst have one.
+// See [Limit.Meter].
 func (l *Limit) hasMeter() bool {
 	return l.Algorithm == AlgorithmBucket || l.Algorithm == AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
@@ -275,7 +276,7 @@ func (l Limit) String() string {
 // MarshalText returns the text of [Limit.String].
 func (l Limit) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
-// UnmarshalText reads the form of [ParseLimit].
+// UnmarshalText parses the text with [ParseLimit].
 func (l *Limit) UnmarshalText(text []byte) error {
 	parsed, err := ParseLimit(string(text))
 	if err != nil {
@@ -301,7 +302,7 @@ func (l *Limit) UnmarshalText(text []byte) error {
 //
 // A limit begins with an optional name and colon, and the units per window. Next come an optional
 // burst, as a multiple ("2x") or in units ("25", for buckets), and the algorithm unless it is
-// sliding. The words leased, hold-through and charge-expired set the fields of these names. A
+// sliding. The words leased, hold-through and charge-expired set the fields with these names. A
 // window is a Go duration or a number of days ("1d"); "100/s" means 100/1s. A window can also be a
 // day, week, month or year of the calendar. Such a window may be followed by the day on which
 // months begin (31 is the last) or weeks begin, and by a time zone. The defaults are the first day
@@ -426,7 +427,8 @@ func parseBurst(s string, max int64) (int64, error) {
 
 const day = 24 * time.Hour
 
-// parseWindow reads a Go duration with an optional leading number of days, or a bare unit.
+// parseWindow reads a Go duration with an optional leading number of days, or a unit without a
+// number, such as "s".
 func parseWindow(s string) (time.Duration, error) {
 	text := s
 	if text != "" && (text[0] < '0' || text[0] > '9') && text[0] != '.' {
@@ -456,7 +458,8 @@ func parseWindow(s string) (time.Duration, error) {
 	return window + d, nil
 }
 
-// inUnits corrects a text such as "10/minute" or "10 per 5 minutes" to "10/1m" or "10/5m".
+// inUnits corrects a limit such as "10/minute" or "10 per 5 minutes" to "10/1m" or "10/5m". It
+// reports false if the result is not a limit.
 func inUnits(text string) (right string, ok bool) {
 	name, rest, named := strings.Cut(text, ":")
 	if !named {
@@ -488,7 +491,7 @@ func inUnits(text string) (right string, ok bool) {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// appendWindow appends the window as it appears in the text of the limit: "1m", or "month".
+// appendWindow appends the window in the form of the limit's text: "1m", or "month".
 func (l *Limit) appendWindow(b []byte) []byte {
 	if l.Algorithm == AlgorithmCalendar {
 		for name, window := range calendarWindows {

@@ -70,7 +70,7 @@ func (l *Limit) parseCalendar(words []string) ([]string, error) {
 }
 
 // checkCalendar records what is wrong with Window, Start and Zone if the limit is a calendar limit.
-// In other limits, it records a Start or Zone that is set.
+// For any other limit, it records a mistake if Start or Zone is set.
 func (l *Limit) checkCalendar(m *mistakes) {
 	if l.Algorithm != AlgorithmCalendar {
 		if l.Start != 0 || l.Zone != "" {

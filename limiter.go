@@ -152,8 +152,8 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 	return d, err
 }
 
-// allow is AllowN, but it stores the decision in d, because Go copies a decision twice wherever a
-// function returns the result of another function.
+// allow is like AllowN, but stores the decision in d: if a function returns the result of another
+// function, Go copies the decision twice.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {
@@ -177,7 +177,7 @@ func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decisio
 	return err
 }
 
-// Peek answers as Allow would and charges nothing.
+// Peek answers as Allow would, but charges nothing.
 func (l *Limiter) Peek(ctx context.Context, subject string) (Decision, error) {
 	r := l.request(subject, 1)
 	r.Mode = ModePeek
@@ -272,16 +272,16 @@ func (a *Amendment) total() (sum int64) {
 	return sum
 }
 
-// Reset clears what the subject has used of the limiter's limits, in the given scopes, or outside
-// of any scope if none is given.
+// Reset clears the subject's usage of the limiter's limits in the given scopes, or outside any
+// scope if none is given.
 func (l *Limiter) Reset(ctx context.Context, subject string, scopes ...string) error {
 	return l.inScopes(ctx, Command{Kind: CommandReset, Subject: subject, Limits: l.limits}, scopes)
 }
 
-// GiveBack subtracts up to the given number of units from what the subject has used of each of the
-// limiter's limits, the oldest first. It does so in the given scopes, or outside of any scope if
-// none is given. It is for callers that do not have the charge, for example because another process
-// made it. If you have the decision, use Refund or Settle: they apply once, and to exactly what was
+// GiveBack subtracts up to the given number of units, the oldest first, from the subject's usage of
+// each of the limiter's limits. It does so in the given scopes, or outside any scope if none is
+// given. It is for callers that do not have the charge, for example because another process made
+// it. If you have the decision, use Refund or Settle: they apply once, and to exactly what was
 // charged.
 //
 // It is not idempotent: two calls give back twice. A call that failed may have succeeded in the

@@ -37,8 +37,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store, with the message what. A caller's mistake or cancellation is
-// not a failure.
+// failed logs a failure of the store, with what as the message. It logs nothing if err is a mistake
+// of the caller or a cancellation.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -64,7 +64,6 @@ func (l *limiterLog) cut(ctx context.Context, c *Claim, cost, charged int64) {
 	}
 }
 
-// record logs a decision.
 func (l *limiterLog) record(ctx context.Context, d *Decision) {
 	level, message, sampler := slog.LevelWarn, "stint: denied", &l.denials
 	if d.Allowed {

@@ -38,7 +38,7 @@ func (l *Limiter) findPlain() plainStore {
 	return p
 }
 
-// allowPlain is AllowN through TakePlain. It reports false if TakePlain does not decide.
+// allowPlain is like AllowN, but calls TakePlain. It reports false if TakePlain does not decide.
 func (l *Limiter) allowPlain(ctx context.Context, subject string, n int64, d *Decision) (ok bool) {
 	c, few := &d.Charge.data, &d.few
 	c.ID, c.Now, c.Generation, d.RetryAfter, ok, few[0], few[1], few[2] = l.plain.TakePlain(ctx, subject, "",

@@ -18,7 +18,7 @@ const (
 	// ModeReserve books the earliest time with room in every limit, first come, first served, at
 	// most MaxWait ahead.
 	ModeReserve
-	// modeForce is ModeForce of package driver.
+	// modeForce is driver.ModeForce.
 	modeForce = Mode(protocol.ModeForce)
 )
 
@@ -39,7 +39,7 @@ type Claim struct {
 	// or one above its capacity, denies it. To ask whether there is room, use [Limiter.Peek].
 	Cost int64
 	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
-	// "output_tokens": 4096} beside a Cost of 1 for all others.
+	// "output_tokens": 4096}, with a Cost of 1 for all other limits.
 	Costs Costs
 	// Shared marks a subject that stands for all callers together, such as a global ceiling. Bans
 	// do not apply to it, and its denials lead to no ban.
@@ -66,14 +66,14 @@ type Request struct {
 	Claims []Claim
 	// ID identifies one logical request. If an earlier request with the same ID was charged within
 	// the last IDLife, this request is a repeat: it is allowed without being charged again, at most
-	// 8 times. If the first request booked a later time, a repeat with [ModeTake] is denied before
-	// that time. An ID belongs to the subject and scope of the first claim. If the repeat has the
-	// same claims and Hold (costs, Max and Burst may differ), its decision has the charge of the
-	// first request.
+	// 8 times. If the original request booked a later time, a repeat with [ModeTake] is denied
+	// before that time. An ID belongs to the subject and scope of the first claim. If the repeat
+	// has the same claims and Hold (costs, Max and Burst may differ), its decision has the charge
+	// of the original request.
 	ID string
-	// IDLife is how long the ID is remembered after the charge, or after the last heartbeat of its
-	// hold. Zero means the shortest window of the first claim. Hold applies instead if it is
-	// longer.
+	// IDLife is the time for which the ID is remembered after the charge, or after the last
+	// heartbeat of its hold. Zero means the shortest window of the first claim. If Hold is longer,
+	// it applies instead.
 	IDLife time.Duration
 	// Hold marks the costs as estimates, and is the longest time between heartbeats: at most
 	// [MaxHold]. [Limiter.Settle] charges the true cost, even when the charge has left its window.

@@ -45,7 +45,7 @@ type Amendment struct {
 	// MaxDebt is the largest debt, in units, that this amendment may add to a bucket or a limit
 	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
 	// is not charged; see [Amended]. Zero means that the bound of each limit is its capacity. Other
-	// limits take the whole cost, because a debt leaves them after a window.
+	// limits take the whole cost, because their debts end after one window.
 	MaxDebt int64
 	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
 	// for heartbeats on behalf of untrusted clients, and is valid only with that Kind.
@@ -102,7 +102,7 @@ type Command struct {
 type CommandKind uint8
 
 const (
-	// CommandReset clears what the subject has used of the given limits in the given scope, and its
+	// CommandReset clears the subject's usage of the given limits in the given scope, and its
 	// bookings and request IDs there. Places are lost. Charges made before the reset can no longer
 	// be amended; only the true cost of an open hold is still charged.
 	CommandReset CommandKind = iota + 1
@@ -112,11 +112,11 @@ const (
 	// CommandUnban ends a ban, and forgets earlier bans and the denials that count toward the next
 	// one.
 	CommandUnban
-	// CommandGiveBack subtracts up to Units from what the subject has used of each of the given
-	// limits in the given scope. It subtracts the oldest first, and never from bookings and leases,
-	// because these are for later use. It is for callers that do not have the [Charge], for
-	// instance because another process made it. A caller that has the Charge settles it instead.
-	// Concurrency limits do not change: holders release their places instead.
+	// CommandGiveBack subtracts up to Units from the subject's usage of each of the given limits in
+	// the given scope. It subtracts the oldest first, and never from bookings and leases, because
+	// these are for later use. It is for callers that do not have the [Charge], for instance
+	// because another process made it. A caller that has the Charge settles it instead. Concurrency
+	// limits do not change: holders release their places instead.
 	//
 	// If requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
 	// distinguish usage from a lease that ends in the current entry. Then a command that gives back

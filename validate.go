@@ -18,7 +18,6 @@ type mistakes struct {
 	errs  []error
 }
 
-// add records a broken rule.
 func (m *mistakes) add(format string, args ...any) {
 	if m.claim > 0 {
 		format = fmt.Sprintf("Claims[%d].", m.claim-1) + format

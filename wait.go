@@ -46,7 +46,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 			d.admit()
 			return d, nil
 		case giveItBack:
-			if !d.Repeat { // the first request still waits for the booking that a repeat shares
+			if !d.Repeat { // a repeat shares its booking with the original request, which still waits for it
 				l.unbook(ctx, d.Charge)
 			}
 		case leaveIt:
@@ -54,7 +54,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err := ctx.Err(); err != nil {
 			return Decision{}, err
 		}
-		// Book again, with what is left of the longest wait.
+		// Book again, within the rest of the longest wait.
 		if longest > 0 {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}
@@ -88,7 +88,8 @@ func (l *Limiter) waitToHold(ctx context.Context, r Request) (Decision, error) {
 	}
 }
 
-// awaitRoom sleeps for the RetryAfter of a denial, or until it is time to ask earlier.
+// awaitRoom sleeps for the RetryAfter of the denial d, or less if the caller should ask again
+// earlier.
 func (l *Limiter) awaitRoom(ctx context.Context, claims []Claim, d *Decision, asked time.Time) error {
 	w := l.waiters.join(claims, d, asked)
 	defer l.waiters.leave(w)
@@ -132,10 +133,10 @@ const (
 // The answer may come late. So await compares the booking's instant in the new answer with its
 // instant in the previous answer, to learn by how much the booking has moved.
 //
-// asked is the time at which the booking was requested. The booking may be due earlier than the
-// caller thinks, by up to the time that the answer took. await counts that time as lateness, but
-// only up to half of the grace: otherwise every booking in a slow store would be late, and its
-// caller would book again and again.
+// asked is the time at which the booking was requested. The booking may be due earlier than
+// d.RetryAfter suggests, by up to the time that the answer took. await counts that time as
+// lateness, but only up to half of the grace: otherwise every booking in a slow store would be
+// late, and its caller would book again and again.
 func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.Time) outcome {
 	answered := time.Since(asked)
 	w := l.waiters.join(r.Claims, d, asked)
@@ -151,14 +152,14 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 		switch {
 		case left > 0 && (d.Repeat || left <= tooNear || !told): // a repeat cannot move the booking
 			continue
-		case left > 0: // there may be room earlier: ask, and leave time to hear the answer
+		case left > 0: // there may be room earlier: ask, and leave time for the answer
 			r.Failure = &FailurePolicy{Mode: FailError, Budget: min(left/2, moveUpTime)}
 		case d.Repeat || !r.terms.Tentative:
 			if grace := r.grace(); min(answered, grace/2)-left > grace {
 				return giveItBack
 			}
 			return useIt
-		default: // a tentative booking is due: ask about it before using it
+		default: // a tentative booking is due: confirm it before using it
 			r.Failure = failure
 		}
 		if ctx.Err() != nil {
@@ -210,7 +211,8 @@ func (r *Request) tentative() bool {
 	return shortest >= 20*grace && shortest < 200*grace
 }
 
-// admit turns the decision on a booking into the decision on its use, with usages as of the use.
+// admit turns the decision on a booking into the decision that its waiter gets when the booking is
+// due: there is nothing left to wait for.
 func (d *Decision) admit() {
 	d.RetryAfter = 0
 	booked := *d // MakeUsages does not change the usages of booked

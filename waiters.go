@@ -128,7 +128,7 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause returns how long a waiter sleeps now, given the time left until its booking.
+// pause returns how long a waiter sleeps now, given the time left to wait.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {
@@ -198,8 +198,8 @@ func (ws *waiters) listen(ctx context.Context) {
 	}
 }
 
-// setHears records whether the limiter listens, and wakes all waiters so that they adapt. It does
-// nothing if a newer listener has taken over.
+// setHears records whether the limiter listens, and wakes all waiters so that they adapt their
+// pauses. It does nothing if a newer listener has taken over.
 func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -12,13 +12,13 @@ import (
 // change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
-	// Inspect shows what the claim's subject has used of the claim's limits in its scope, and the
-	// ban of the subject. It ignores the claim's Cost and Shared. Without limits it shows only the
-	// ban. It shows the 1,000 newest charges of every limit. A subject that was never seen has used
-	// nothing. For a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
+	// Inspect shows the usage of the claim's limits by its subject in its scope, and the subject's
+	// ban. It ignores the claim's Cost and Shared. Without limits it shows only the ban. It shows
+	// the 1,000 newest charges of every limit. A subject that was never seen has used nothing. For
+	// a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
-	// Bans lists bans in force, those with the longest remaining time first, and at most n of them:
-	// if it returns n, more may be in force. It reads the whole store.
+	// Bans lists at most n bans in force, those with the longest remaining time first. If it
+	// returns n, more may be in force. It reads the whole store.
 	Bans(ctx context.Context, n int) ([]Banned, error)
 	// Scopes lists the scopes in which something is counted for a subject, in order; "" stands for
 	// counts without a scope. The list may include scopes whose counts are about to be removed. It
@@ -66,8 +66,8 @@ type Window struct {
 	LeftOut int64
 }
 
-// Entry is a number of units that were charged at about the same time, or that are booked or
-// leased, or a holder's place.
+// Entry is a number of units that were charged at about the same time, or are booked or leased.
+// Under a concurrency limit, it is a holder's place.
 type Entry struct {
 	// At is the time at which the units were charged. If requests share entries, At is up to one
 	// slice of the window later; see [stint.Resolution]. If the window is fixed, At is the start of

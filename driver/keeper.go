@@ -6,10 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Keeper is a [stint.Store] that keeps tables of texts for all processes that share it, in addition
-// to counts: package overrides keeps exceptions to limits there. A table has up to a million rows
-// that rarely change. All stores of this module are Keepers; a store that wraps a store without
-// these methods fails with [errors.ErrUnsupported].
+// Keeper is a [stint.Store] that keeps tables of text, in addition to counts, for all processes
+// that share it: package overrides keeps exceptions to limits there. A table has up to a million
+// rows that rarely change. All stores of this module are Keepers; a store that wraps a store
+// without these methods fails with [errors.ErrUnsupported].
 //
 // A table has a version, which changes with every change. A table that does not exist has version
 // 0: it was never written, or the store has lost its data.
@@ -30,7 +30,7 @@ type Keeper interface {
 	StoredName(subject string) string
 }
 
-// Row is a row of a table: a text and its name. The name is not empty and does not begin with a
+// Row is a row of a table: a name and its text. The name is not empty and does not begin with a
 // zero byte.
 type Row struct{ Name, Text string }
 

@@ -93,9 +93,9 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store. The argument store is the charge as the store
-// has it. If the heartbeat is not answered, beat records that, because the heartbeat may still
-// arrive until its deadline.
+// beat sends a heartbeat of charge c to the store. The argument store is the charge in the form in
+// which the store knows it. If the heartbeat is not answered, beat records that, because the
+// heartbeat may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -112,8 +112,8 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 
 // finish does a job that settles or releases a charge of the store, within the time budget. If the
 // store fails, finish defers the job. It also defers the job if a heartbeat of the charge may still
-// arrive: void is the time left for that, or 0. Before it defers the job, finish calls before,
-// unless before is nil.
+// arrive: void is the remaining time in which it may arrive, or 0. If before is not nil, finish
+// calls it before it defers the job.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -149,7 +149,7 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	made := s.ledger.settle(o, &c, a, held)
 	s.sender.finish(made.backs)
 	s.sender.start()
-	if made.stored.Data().ID == 0 && o == nil && held { // the store may have the place
+	if made.stored.Data().ID == 0 && o == nil && held { // a heartbeat may have made the place known to the store
 		made.stored, a = stored(&c), stint.Amendment{Kind: stint.AmendRelease}
 	}
 	if made.stored.Data().ID != 0 {
@@ -161,7 +161,8 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	return made.done, nil
 }
 
-// stored returns a local charge as the store has it: not a fallback, and without a request ID.
+// stored returns a local charge in the form in which the store knows it: not a fallback, and
+// without a request ID.
 func stored(c *stint.Charge) stint.Charge {
 	store := *c
 	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0
@@ -180,7 +181,7 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 		switch charge, later := s.ledger.beat(o, &c, a); {
 		case charge.Data().ID != 0:
 			store = partOf(&charge, &c)
-		case later: // held here, and in the store once the debt is charged
+		case later: // this process keeps it, and so does the store once the debt is charged
 			return stint.Amended{Changed: true}, nil
 		case !placed:
 			return stint.Amended{}, nil
@@ -204,7 +205,7 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	}
 	if s.leases != nil {
 		s.leases.commanded(&c)
-		defer s.leases.commanded(&c) // again, for units leased in between
+		defer s.leases.commanded(&c) // again, for units that were leased during the call
 	}
 	if s.denials != nil {
 		defer s.denials.dropSubject(c.Subject) // after the call, whatever its outcome, as in Amend
@@ -227,8 +228,8 @@ func (s *Stack) Command(ctx context.Context, c stint.Command) error {
 	return err
 }
 
-// noteFailure records a failure for which no failure mode decides. claim is the claim of the failed
-// call, or nil if there is none.
+// noteFailure records the failure of a call to which no failure mode applies. claim is the claim of
+// the failed call, or nil if there is none.
 func (s *Stack) noteFailure(err error, claim *stint.Claim) {
 	if failure, ok := errors.AsType[*stint.StoreError](err); ok && !errors.Is(err, context.Canceled) {
 		s.failed(failure, &s.outage.others, claim, "")

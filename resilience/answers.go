@@ -19,11 +19,11 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 		return
 	}
 	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
-		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // of the answer
+		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // age of the answer
 		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
 	}
 	if d.Repeat || len(d.Usages()) != contract.CountLimits(r.Claims) {
-		return // no usage to learn from
+		return // the answer reports no usage
 	}
 	defer l.unlock(l.lock(r.Claims))
 	charged := d.Allowed && d.Charge.Data().ID != 0
@@ -86,7 +86,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			if newer && !ahead { // the answer to a booking reports the usage at the booked time
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // others used the units that were refilled so far
+					m.local = max(m.local, n.weight(more)) // assume that others have used the units that were refilled so far
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
@@ -101,16 +101,15 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether the usage of a limit that refills may be unknown at the given time. That is
-// so if the store has not answered about the subject yet, and if less than a full refill separates
+// blind reports whether this process may not know the usage of a limit that refills at the given
+// time. The store has not answered about the subject yet, and less than a full refill separates
 // that time from the start of this process: an earlier process may have used the limit.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether a charge of the store is counted as used by others. That is so if its
-// own answer was recorded earlier, because its caller had given up, or if a newer answer was
-// recorded.
+// amongOthers reports whether a charge of the store is counted as used by others. It is if its own
+// answer was recorded before, because its caller had given up, or if a newer answer was recorded.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
@@ -118,7 +117,7 @@ func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 // fits reports whether the limits admit a charge of the store, made now or booked for later, if
 // they also count the units that the store did not count. If there are several processes, none of
 // them knows how many units the others were granted without the store. So the units that the store
-// counted and those that it did not count must fit together.
+// counted and those that it did not count must not exceed the capacity together.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -127,7 +126,7 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
-		case among: // the units of others include the charge, as far as they are known; the rest must fit
+		case among: // the units of others include as much of the charge as they can; only the rest must fit
 			log = max(it.cost-it.others.at(t, it.evenly()), 0)
 		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
@@ -145,7 +144,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // no limit denies it here, but only the store can allow it
+	if l.deny(&denied); fits { // it fits what this process knows, but only the store can allow it
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}
@@ -221,7 +220,7 @@ func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 			it.unraise(it.cost, l.instant(c.Data().AtOf(it.i), now), now)
 		}
 	}
-	for it := range l.each(c.Claims()) { // answers from before the refund are outdated: they count the charge
+	for it := range l.each(c.Claims()) { // answers from before the refund count the charge, so they are outdated
 		it.rec.at = max(it.rec.at, l.wall(sent))
 	}
 }

@@ -44,15 +44,15 @@ type batch struct {
 	ledger *ledger
 	budget time.Duration
 	most   int       // the maximum length of waiting
-	spare  sync.Pool // waiters
+	spare  sync.Pool // waiters to reuse
 
 	mu      sync.Mutex
-	waiting []*waiter     // to be sent
-	since   time.Time     // when the first of waiting came or, if later, the last flight was filled
+	waiting []*waiter     // waiters to send in the next flights
+	since   time.Time     // when the first of waiting came or the last flight was filled, whichever is later
 	took    time.Duration // the duration of the last flight, at most the budget
 	flights []*flight
 	check   *time.Timer
-	checkAt time.Time    // zero if the timer is not set
+	checkAt time.Time    // when check fires; zero if it is not set
 	resting int          // number of idle goroutines
 	rest    chan *flight // idle goroutines receive their next flight here
 	closed  bool
@@ -77,7 +77,7 @@ func newBatch(op string, store *breaker, l *ledger, c Config) *batch {
 // from the time when the waiter is sent until the answer is delivered.
 type waiter struct {
 	call   driver.Call
-	amend  driver.AmendCall // instead of the call, in a batch of amendments
+	amend  driver.AmendCall // used instead of call in a batch of amendments
 	claims []stint.Claim    // the claims of call: a copy, because the caller may change its own after giving up
 	first  []*owedCall      // debts to be charged first, in the same call
 	number uint64           // the number of its request; see nextCall
@@ -234,7 +234,7 @@ func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call
 	b.free(w)
 }
 
-// arrived returns the store's decision if it has arrived by now.
+// arrived returns the store's decision, if it has arrived.
 func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -36,13 +36,13 @@ type breaker struct {
 	pinger pinger // nil if the store has no Ping
 	stack  *Stack
 
-	open atomic.Bool // read by callers without the lock
+	open atomic.Bool // whether state is BreakerOpen; read without the lock
 
 	mu       sync.Mutex
 	state    BreakerState
 	trying   bool              // whether the one call of a half-open breaker is under way
 	changes  uint64            // number of changes of state and trying
-	failures int               // in a row
+	failures int               // number of failures in a row
 	refusal  *stint.StoreError // the error of refused takes, made once for all of them
 
 	announce sync.Mutex // held while the observer receives a change, to keep changes in order
@@ -68,7 +68,7 @@ type attempt struct {
 	begin    time.Time
 	changes  uint64 // number of changes of the breaker when it began
 	failures int    // number of failures in a row when it began
-	trial    bool   // no other call goes through until this one has ended
+	trial    bool   // whether this is the one call of a half-open breaker
 	counted  bool
 }
 
@@ -129,7 +129,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 		to = BreakerOpen
 	case a.trial && err == nil:
 		to = BreakerClosed
-	case a.trial: // it proved nothing about the store, so another call may try
+	case a.trial: // the outcome proves nothing about the store, so another call may try
 		b.trying = false
 		b.changes++
 	case err == nil:
@@ -272,7 +272,7 @@ func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf f
 		}
 		return
 	}
-	if a.trial { // no other call gets through until it ends
+	if a.trial { // all other calls are refused until it ends
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, pingTime)
 		defer cancel()

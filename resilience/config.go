@@ -30,8 +30,9 @@ type Config struct {
 	// BreakerProbe is the interval at which an open breaker pings the store, give or take a fifth.
 	// The default is 250 ms.
 	BreakerProbe time.Duration
-	// BreakerRetry is how long an open breaker waits before it lets a call through without a
-	// successful ping, for stores that have no Ping or do not permit it. The default is 30 s.
+	// BreakerRetry is the time for which an open breaker waits before it lets a call through
+	// without a successful ping, for stores that have no Ping or do not permit it. The default is
+	// 30 s.
 	BreakerRetry time.Duration
 	// MaxWaiting is the maximum number of requests that wait to be sent to the store. The failure
 	// policy decides any further requests at once. The same maximum applies separately to
@@ -81,7 +82,6 @@ func (c *Config) validate() error {
 	return nil
 }
 
-// withDefaults returns the configuration with the defaults filled in.
 func (c Config) withDefaults() Config {
 	c.Failure.Budget = cmp.Or(c.Failure.Budget, contract.DefaultBudget)
 	c.LocalBytes = cmp.Or(c.LocalBytes, 64<<20)

@@ -26,15 +26,14 @@ type count struct {
 	// So a grant counts at least as long as in the store, and at most a sixteenth of the window
 	// longer. newest is the number of the newest part. A fixed window or a calendar period has only
 	// one part.
-	mine   [parts + 1]int64
-	newest int64
-	// holders are the holders of places under a concurrency limit.
+	mine    [parts + 1]int64
+	newest  int64
 	holders []holder
 	meter   *meter
 
-	// stored describes the calendar period that the store counts, if that period does not end at
-	// the same time as the period of the limit's own calendar. end is the end of the stored period,
-	// in seconds of the store's clock. Grants made at since or later count in the stored period.
+	// stored describes the calendar period that the store counts, if it ends at a different time
+	// than the period of the limit's own calendar. end is the end of the stored period, in seconds
+	// of the store's clock. Grants made at since or later count in the stored period.
 	stored struct{ end, since int64 }
 
 	others others
@@ -61,7 +60,7 @@ type rule struct {
 	stint.Limit
 	capacity         int64
 	part             int64 // the length of a part of the window
-	unit, rate, tick int64 // of its meter, as defined in docs/rules.md; zero if it has none
+	unit, rate, tick int64 // of the limit's meter, as defined in docs/rules.md; zero if it has none
 	ledger           *ledger
 }
 
@@ -151,7 +150,7 @@ func (c *count) number(t int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
 		return c.ledger.wall(t) / c.Window.Microseconds() * (parts + 1)
-	case stint.AlgorithmCalendar: // the second in which the period ends
+	case stint.AlgorithmCalendar: // the number is the second in which the period ends
 		if end := c.stored.end; t >= c.stored.since && c.ledger.wall(t) < end*1e6 {
 			return end
 		}
@@ -298,8 +297,8 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 		until = min(until, now+int64(c.Window))
 	}
 	// The usage of others is between two bounds, because it is not known exactly when the oldest
-	// part of our own units leaves its window. The previous value is kept if it is between these
-	// bounds.
+	// part of the units of this process leaves its window. The previous value is kept if it is
+	// between these bounds.
 	mine := c.mineAt(now)
 	least := max(used-max(mine-uncounted, 0), 0)
 	most := max(used-max(mine-c.mine[slot(c.newest-parts)]-uncounted, 0), 0)
@@ -390,7 +389,7 @@ func (c *count) when(now, cost, uncounted int64) time.Duration {
 		try(until)
 	}
 	if best < 0 {
-		return outageRetry // only the store can allow it
+		return outageRetry
 	}
 	if instances > 1 && cost >= c.heard.denied {
 		best = max(best, c.heard.full)

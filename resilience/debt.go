@@ -45,7 +45,7 @@ type debt struct {
 	state    debtState
 	sent     bool          // whether it was sent, so that the store may have charged it
 	flying   bool          // whether it is being charged
-	renamed  bool          // whether it has a new ID, because the store may have forgotten the old one
+	renamed  bool          // whether it has a new ID, for example because the store may have forgotten the old one
 	refilled time.Duration // how long meters had refilled its units when it was last sent
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether its request ID was used again
@@ -62,7 +62,7 @@ const (
 	openDebt debtState = iota // it is not known yet whether the store has charged the debt
 	dueDebt
 	paidDebt
-	goneDebt // it has left its windows, or its units will be charged with others
+	goneDebt // it has left its windows, or its units will be charged in groups
 )
 
 // noteOwing records whether a record has something to charge to the store.
@@ -122,8 +122,8 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	return due
 }
 
-// refundPart returns a job that refunds units of the store's charge of a group. It makes the units
-// a separate charge and refunds that charge, so these units are refunded once, and no others are.
+// refundPart returns a job that refunds units of c, the store's charge for a group. It makes these
+// units a separate charge and refunds that charge, so that exactly these units are refunded, once.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]
@@ -141,7 +141,7 @@ func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 	return stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{*l}, Cost: units}
 }
 
-// addDebt adds a debt to its record.
+// addDebt adds a debt to its record, in the order of the grants.
 func (l *ledger) addDebt(o *debt) {
 	o.subjects = append(slices.Clone(o.claims), stint.Claim{Subject: o.home.subject, Scope: o.home.scope})
 	i := len(o.home.debts)
@@ -188,7 +188,6 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 // seen returns the time of the debt's grant, or of its last heartbeat if that was later.
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
-// rename gives a debt a new ID.
 func (o *debt) rename() { o.id, o.life, o.renamed, o.sent = crypto.Text(), maxDebtLife, true, false }
 
 // name remembers the request ID of a debt, if the debt has one and there is room.
@@ -232,7 +231,7 @@ func copied(claims []stint.Claim) []stint.Claim {
 type entries struct {
 	mu    sync.Mutex
 	of    map[uint64]*debt
-	order []uint64 // the oldest first
+	order []uint64 // IDs of local charges, the oldest first
 	most  int
 }
 

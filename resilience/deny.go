@@ -56,9 +56,9 @@ type denialSet [4]struct {
 
 // denial is a remembered denial. It is never modified.
 //
-// The decision was made between the sending of the request and the arrival of its answer. The
-// denial expires some time after the sending (see lifeOf), so it does not outlast its cause. The
-// wait that it reports is counted down from the arrival, so no caller retries too early.
+// The store decided after the request was sent and before its answer arrived. The life of the
+// denial (see lifeOf) begins when the request was sent, so the denial does not outlast its cause.
+// The wait that it reports begins when the answer arrived, so no caller retries too early.
 type denial struct {
 	denialID
 	until   time.Duration // when it expires; until and arrived count from denyCache.start
@@ -172,14 +172,14 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	usages := d.MakeUsages(len(e.usages))
 	for i, u := range e.usages {
 		if u.RetryAfter != stint.Never {
-			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may allow the request before the others do
+			u.RetryAfter = max(u.RetryAfter-passed, 0) // this limit may have room before the other limits do
 		}
 		u.ResetAfter = max(u.ResetAfter-passed, 0)
 		usages[i] = u
 	}
 }
 
-// remember keeps the decision on a request, if it is a denial. id and asked are from before the
+// remember keeps the decision on a request, if it is a denial. id and asked must be from before the
 // store was asked. The denial replaces the one with the same key or, if there is none, the one in
 // the set that expires first. If several goroutines call remember at the same time, a denial may be
 // lost.

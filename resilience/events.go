@@ -18,11 +18,11 @@ type Decided struct {
 	Err      error // why there is no decision; nil if there is one
 	// Source identifies what made the decision.
 	Source Source
-	// Mode is the failure mode that decided, and Cause is why the store did not. Both are set only
-	// if Source is SourceFallback.
+	// Mode is the failure mode that decided, and Cause is the reason why the store did not decide.
+	// Both are set only if Source is SourceFallback.
 	Mode  stint.FailureMode
 	Cause error
-	// Took is how long the decision took; zero if Source is SourceDenyCache or SourceLease.
+	// Took is the duration of the decision. It is zero if Source is SourceDenyCache or SourceLease.
 	Took time.Duration
 }
 

@@ -10,9 +10,9 @@ import (
 )
 
 // without decides a request that the store failed to decide, by the [stint.FailurePolicy] of the
-// request or else of the stack; see the package documentation. If the request was sent, sent is its
-// waiter, because the answer may still come. Requests for a lease, requests that move a booking and
-// requests with Fit get the error.
+// request or, if it has none, of the stack; see the package documentation. If the request was sent,
+// sent is its waiter, because the answer may still come; otherwise sent is nil. Requests for a
+// lease, requests that move a booking and requests with Fit get the error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)
@@ -76,7 +76,7 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 			s.ledger.resolve(owes, &d, err, call)
 			s.sender.start()
 		})
-	case d.Repeat: // if the store has a charge for this ID, it is that of the first request
+	case d.Repeat: // if the store has a charge with this ID, that charge belongs to the original request
 	case !d.Allowed || q.request.Mode == stint.ModePeek:
 		s.refundWhenAnswered(&q.request, sent)
 	default:
@@ -85,10 +85,10 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered handles the store's answer to a request that was answered in another way, once
-// the answer comes. If the store charged the request, refundWhenAnswered refunds the charge. If the
-// request was to move a booking and the store did not move it, refundWhenAnswered refunds the
-// booking.
+// refundWhenAnswered handles the store's late answer to a request whose caller was answered without
+// it. If the store charged the request, the charge is refunded. If the request was to move a
+// booking and the store did not move it, the booking is refunded. If sent is nil,
+// refundWhenAnswered does nothing.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return

@@ -17,10 +17,11 @@ const (
 	maxFlights = 8
 	// maxBatch is the maximum number of requests that are sent together.
 	maxBatch = 1024
-	// gatherTime is the shortest time that requests wait for one of the flights under way to be
-	// answered before another starts.
+	// gatherTime is the minimum time that requests wait before a further flight starts, if none of
+	// the flights under way is answered in the meantime.
 	gatherTime = 500 * time.Microsecond
-	// lateTime is how long the answer to a flight is awaited after its callers' deadlines.
+	// lateTime is the time for which the answer to a flight is awaited after its callers'
+	// deadlines.
 	lateTime = time.Second
 )
 
@@ -31,7 +32,7 @@ type flight struct {
 	amends  []*driver.AmendCall
 	begun   time.Time
 	over    time.Time // when the flight is late, and counts as a failure of the store
-	end     time.Time // until when its answer is awaited
+	end     time.Time // when its answer is no longer awaited
 	late    bool
 	attempt *attempt
 }
@@ -192,8 +193,8 @@ func (b *batch) next(f *flight) *flight {
 	return f
 }
 
-// gather returns how long requests wait for one of the flights under way before another flight
-// starts.
+// gather returns how long requests wait before a further flight starts, if none of the flights
+// under way is answered in the meantime.
 func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
 
 // mayStart reports whether another flight may start. The lock is held.

@@ -14,7 +14,7 @@ import (
 // sharing tracks how many processes share the store.
 type sharing struct {
 	counted atomic.Int64 // the largest of the store's recent counts; 0 if there is none
-	warn    sync.Once    // for the warning that the number is a guess
+	warn    sync.Once    // for the warning that the number of processes is a guess
 	// startup ends when the process has tried to register in the store, after startTime, or at once
 	// if the store cannot count. Until then, the process may have no connection to the store, and
 	// does not know about other processes: it would consider itself the only one.
@@ -22,8 +22,8 @@ type sharing struct {
 	endStartup context.CancelFunc
 }
 
-// starting reports whether the process is still starting. It takes no lock, unlike the Err of a
-// context that has ended.
+// starting reports whether the process is still starting. Unlike the Err method of a context that
+// has ended, it takes no lock.
 func (s *Stack) starting() bool {
 	select {
 	case <-s.sharing.startup.Done():
@@ -59,7 +59,8 @@ func (s *Stack) warnIfAlone() {
 const startTime = time.Second
 
 const (
-	// presentEvery is how often a process registers, and presentTime is how long that may take.
+	// presentEvery is the time between two registrations of a process, and presentTime is the time
+	// limit of a registration.
 	presentEvery = time.Second
 	presentTime  = time.Second
 	// countsKept is the number of recent counts that are kept; the largest of them is used. A store
@@ -73,7 +74,7 @@ const (
 // store has lost data.
 func (s *Stack) countInstances(roster driver.Roster) {
 	last := driver.Presence{ID: rand.Text()}
-	counts := [countsKept]int{s.config.Instances} // others may not have registered yet
+	counts := [countsKept]int{s.config.Instances} // other processes may not have registered yet
 	for n := 1; s.life.Err() == nil; {
 		epoch := s.ledger.epoch.Add(1)
 		ctx, cancel := context.WithTimeout(s.life, presentTime)
@@ -92,7 +93,7 @@ func (s *Stack) countInstances(roster driver.Roster) {
 		s.sharing.endStartup()
 		pause := presentEvery
 		if time.Since(s.start) < startTime {
-			pause /= 10 // others may be starting too
+			pause /= 10 // other processes may be starting, too
 		}
 		sleep(s.life, jitter(pause))
 	}

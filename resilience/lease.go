@@ -37,13 +37,13 @@ type lease struct {
 	largest atomic.Int64 // their largest cost, which decreases with time
 
 	mu    sync.Mutex // guards what follows, and replacements of the block
-	ended bool       // no longer in the table
+	ended bool       // whether it was removed from the table
 	timer *time.Timer
 	spent int64 // units used from earlier blocks
 
 	// The demand, at the latest renewal:
 	rate      float64 // units per second
-	counted   int64   // number of units requested by then
+	counted   int64   // number of units requested until then
 	countedAt int64
 }
 
@@ -56,7 +56,7 @@ type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
 	end     leaseTime
-	usages  []stint.Usage // in the store's answer
+	usages  []stint.Usage // usages in the store's answer
 	at      int64         // when the store's answer came
 
 	renewBelow int64 // a renewal is due when fewer units are left

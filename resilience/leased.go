@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart is a request with several claims, of which blocks of this process serve some, for
+// leasedPart holds a request with several claims. Blocks of this process serve some of them, for
 // instance the claim on the organization. The store decides the rest, for instance the claim on the
-// user, in a separate request. There may be no rest.
+// user, in a separate request. The rest may be empty.
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
 // whatever source, the units count as used; otherwise they are put back. So whether the units are
@@ -21,9 +21,9 @@ import (
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
-	rest   []stint.Claim // for the store
+	rest   []stint.Claim // the claims that the store decides
 	now    leaseTime
-	taken  []takenUnits // by claim
+	taken  []takenUnits // one for each claim of whole
 }
 
 // takenUnits are units taken from a block. block is nil if none were taken.
@@ -141,7 +141,7 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 }
 
 // usages turns the usages of the rest into those of the whole request. If the usages of the rest
-// are unknown, so are those of the whole.
+// are unknown, those of the whole stay unknown, too.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
 	if len(of) != contract.CountLimits(p.rest) {

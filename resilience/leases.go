@@ -48,8 +48,8 @@ import (
 //
 // Units count for d longer than they would otherwise: a limit that is always full admits about 5%
 // less. The block of a process that dies counts for d plus a window. A process that cannot reach
-// the store serves its block for at most d; after that, leased limits deny every request, unless the
-// failure mode is [stint.FailError].
+// the store serves its block for at most d; after that, leased limits deny every request, unless
+// the failure mode is [stint.FailError].
 //
 // A ban or a reset made elsewhere takes effect when the block ends, after at most d, or at once if
 // it is announced. A ban or a reset made through this process takes effect at once. A limit with
@@ -135,7 +135,6 @@ func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
 	return hash, l.table.find(hash, c, bans)
 }
 
-// hash returns the hash of the lease of a claim.
 func (l *leases) hash(c *stint.Claim, bans bool) uint64 {
 	key := *c
 	key.Cost, key.Shared = 0, bans
@@ -156,7 +155,7 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 		switch {
 		case d.Banned && int(d.Denier) == i+1 && ls != nil:
 			l.end(ls)
-		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // otherwise its demand is not known
+		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // otherwise its demand is unknown
 			l.served(ls, r.Claims[i].Cost, false, false, now)
 		case d.Allowed && ls == nil:
 			if since, again := l.misses.again(hash, now.mono); again {
@@ -166,8 +165,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	}
 }
 
-// begin starts the lease of a claim, unless the previous request came longer ago than the lease's
-// length.
+// begin starts the lease of a claim, unless since, the time since the previous request, is longer
+// than the lease's length.
 func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
 	c := &r.Claims[claim]
 	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
@@ -176,7 +175,7 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 		return
 	}
 	cost := c.Cost
-	ls.missed.Store(2 * cost) // as if the first request had cost as much
+	ls.missed.Store(2 * cost) // assume that the previous request had the same cost
 	ls.missAt.Store(now.mono)
 	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
 	ls.mu.Lock() // so that tend waits until the timer is set
@@ -222,10 +221,10 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 }
 
 // renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
-// a busy process it may start late. Then the measured round trip includes the delay, up to a
-// quarter of the block's length in all.
+// a busy process, it may start later than due. This delay counts as part of the measured round
+// trip, up to a total of a quarter of the block's length.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
-	asked := time.Now() // first of all, because the block's end counts from here
+	asked := time.Now() // before anything else, because the block's length counts from here
 	sent := l.at(asked)
 	ls.mu.Lock()
 	p := ls.plan(sent, l.distance())
@@ -252,7 +251,7 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // during this pause, any process may use units that are given back
+		if d.Charge.Claims()[0].Cost < p.units { // during this pause, other processes may take units that are given back
 			return now.mono + int64(p.length/4)
 		}
 	}

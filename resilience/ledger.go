@@ -18,7 +18,7 @@ import (
 )
 
 // ledger holds everything that a process needs to decide without the store. If memory permits, it
-// has a record of every subject and scope of which it knows any usage. A record has a [count] for
+// has a record of every subject and scope for which it knows any usage. A record has a [count] for
 // each limit. The ledger also holds the units and debts that have yet to be charged to the store.
 type ledger struct {
 	instances func() int64
@@ -78,12 +78,12 @@ type record struct {
 	counts         []count
 	at             int64  // answers with an earlier time of the store's clock are outdated
 	heard          int64  // when the newest answer came
-	generation     uint32 // of the first state in the newest answer
+	generation     uint32 // generation of the first state in the newest answer
 	state          string // the name of the limits that the first state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
 	resetAt        int64            // when it was last reset, even in part, or a command was announced
-	epoch          uint32           // of the newest answer
+	epoch          uint32           // epoch of the newest answer
 	replaced       int64            // when the state got another generation; 0 once that is handled
 	debts          []*debt          // in the order in which their units were granted
 	named          map[string]*debt // by request ID
@@ -307,9 +307,9 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the rule of a limit, with its own copies of the limit's texts. Counts of equal limits
-// share one rule, which saves memory because few limits differ. If two limits hash to the same slot,
-// the later rule replaces the earlier one.
+// rule returns the rule of a limit, with its own copies of the limit's texts. Counts of equal
+// limits share one rule, which saves memory because few limits differ. If two limits hash to the
+// same slot, the later rule replaces the earlier one.
 func (l *ledger) rule(limit *stint.Limit) *rule {
 	h := mix(uint64(limit.Max)^l.mark, oddWindow^uint64(limit.Window))
 	h = mix(h^uint64(limit.Burst), oddKind^uint64(limit.Algorithm))
@@ -333,7 +333,6 @@ type clock struct {
 	ahead atomic.Int64 // in microseconds
 }
 
-// now returns the time since the start, in nanoseconds.
 func (c *clock) now() int64 {
 	return int64(time.Since(c.start))
 }

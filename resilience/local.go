@@ -80,7 +80,7 @@ func (l *ledger) show(r *stint.Request, d *stint.Decision, now int64) (fits bool
 	return fits
 }
 
-// deny completes a denial: its RetryAfter is the longest of any limit.
+// deny sets the RetryAfter of a denial to the longest RetryAfter of its usages.
 func (l *ledger) deny(d *stint.Decision) {
 	for _, u := range d.Usages() {
 		d.RetryAfter = max(d.RetryAfter, u.RetryAfter)
@@ -142,8 +142,8 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 	return nil
 }
 
-// repeat answers a request whose ID was used before. The decision has the charge of the first
-// request, if that has the same claims and the same Hold.
+// repeat answers a request whose ID was used before. first is the debt of the original request. The
+// decision has its charge, if both requests have the same claims and Hold.
 func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: true}
 	first.repeated = first.repeated || r.Mode != stint.ModePeek

@@ -14,7 +14,7 @@ import (
 // the rest of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // how much answers have raised stored, perhaps by our own unanswered charges
+	raised        int64 // how much answers have raised stored, perhaps by charges of this process that were not answered
 	at            int64
 }
 
@@ -53,7 +53,7 @@ func (c *count) after(t, weight int64) int64 {
 
 func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microsecond)) }
 
-// weight returns the weight of units.
+// weight returns the weight of units, at most MaxUnits.
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
 // metered returns the meter, updated to now.

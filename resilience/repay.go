@@ -131,7 +131,6 @@ func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	return flying
 }
 
-// isFlying reports whether a debt is being charged.
 func (l *ledger) isFlying(o *debt) bool {
 	defer l.unlock(l.lock(o.subjects))
 	return o.flying

@@ -28,12 +28,12 @@ import (
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is the maximum number of counts sent after a loss. The counts of the limits that are
-	// used most are sent.
+	// maxLost is the maximum number of counts sent after a loss. The counts of the limits with the
+	// highest share of their capacity used are sent.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
-	// resetTime is how long the announcement of a reset may take.
+	// resetTime is the maximum time that the announcement of a reset is expected to take.
 	resetTime = 500 * time.Millisecond
 	// Counts that expire within expiryTime are not sent: answers may be that late, and a state that
 	// expired looks like one that was lost.
@@ -70,7 +70,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer. If there is no meter, its number of units used by others is the
+// last returns the newest answer. If there is no meter, the field others of the result is the
 // current estimate.
 func (c *count) last() answer {
 	a := c.heard.answer
@@ -110,16 +110,15 @@ type lostCount struct {
 // part is a number of units that count until the given time.
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer or a grant from the given time is outdated. That is so if the
-// subject was reset later, or so shortly before that the announcement may have come late. The lock
-// is held.
+// outdated reports whether an answer or a grant from the time since is outdated: the subject was
+// reset later, or so shortly before that the announcement may have come late. The lock is held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost appends to the given list the usage that the limits of a record had before a loss, according
-// to answers that arrived at or after since. The lock is held.
+// lost appends to all the usage of a record's limits before a loss, according to answers that
+// arrived at or after since. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -168,8 +167,8 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage that limits had before a loss, the most used first, up to maxLost of
-// them.
+// lostAll returns the usage of limits before a loss: at most maxLost limits, those with the highest
+// share of their capacity used first.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -201,7 +200,7 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 			}
 		} else if heardSince > 0 && rec.replaced > 0 { // if replaced is 0, lostAll has handled it
 			for _, c := range l.lost(rec, heardSince, now, nil) {
-				if c.claim.Limits[0].Name == rec.state { // the others are in another state
+				if c.claim.Limits[0].Name == rec.state { // limits with another name have another state
 					all = append(all, c)
 				}
 			}
@@ -214,10 +213,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls to the given list. They make the store count at least the lost usage,
+// requests appends to the list to the calls that make the store count at least the lost usage,
 // unless the limit was reset since. In a sliding window, units granted to this process count as
-// long as they would have without the loss. Units granted to others all count as long as the newest
-// of them.
+// long as they would have without the loss. All units granted to other processes count as long as
+// the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]

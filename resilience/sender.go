@@ -21,7 +21,7 @@ type sender struct {
 	stack *Stack
 
 	charging    atomic.Bool // whether the goroutine that charges debts runs
-	nextDropped int64       // when drops may be logged again; used by that goroutine
+	nextDropped int64       // when drops may be logged again; used only by the goroutine that charges debts
 
 	mu      sync.Mutex
 	waiting []*job
@@ -89,7 +89,7 @@ func (s *sender) charge() {
 	}
 	s.charging.Store(false)
 	if t.life.Err() == nil {
-		s.start() // new debts may have come meanwhile
+		s.start() // new debts may have come in the meantime
 	}
 }
 

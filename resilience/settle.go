@@ -74,7 +74,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 			at := l.instant(c.Data().AtOf(it.i), later)
 			it.repaid(charged-it.cost, charged-it.cost, now, l.wall(later), 0, later, time.Duration(later-now))
 			if it.advance(later); it.number(at) <= it.newest-parts && it.number(at) > it.number(now)-parts {
-				it.add(charged-it.cost, later) // the charge left its window meanwhile
+				it.add(charged-it.cost, later) // the charge has left its window in the meantime
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			most := it.mostRaise(a.MaxDebt, now)
 			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
 			units, changes = min(units, most), true
-			if alone { // the debt is charged as of at
+			if alone { // the debt is charged as of the time at
 				it.owe(units, at, now)
 			} else {
 				it.owe(units, now, now)

@@ -100,7 +100,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
 // cache, a lease, the store within the time budget, this process without the store.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
-	// Answers from memory do without a question, which would make them take 50% longer.
+	// Answers from memory do not use a question, which would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
 	asked := s.start.Add(time.Since(s.start)) // reads only the monotonic clock, which takes half the time
 	if leased {

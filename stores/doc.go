@@ -18,7 +18,7 @@
 // error only for a problem that waiting does not fix: a malformed URL, a missing or invalid TLS
 // file, a setting out of range, or a name key that does not match the one in use in Redis. A
 // refused connection, a silent server, a host without an address and a rejected password are not
-// errors: otherwise, a program that is restarted during an outage or a password change would end.
+// errors: otherwise, a program that is restarted during an outage or a password change would exit.
 // If the store finds out later that a name key does not match, it logs that, and the failure policy
 // goes on deciding.
 //

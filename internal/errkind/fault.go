@@ -121,7 +121,7 @@ func Diagnose(err error, answers bool) string {
 	var node *NodeError
 	switch kind := Of(err); {
 	case kind == stint.KindTimeout && errors.As(err, &dial) && dial.Op == "dial":
-		return Unreachable // no connection was made in time
+		return Unreachable
 	case kind == stint.KindUnreachable && errors.As(err, &node):
 		return Node
 	case kind == stint.KindTimeout && answers:

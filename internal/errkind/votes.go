@@ -8,7 +8,7 @@ import (
 
 const (
 	// faultHalfLife is the time in which the weight of a vote halves. saidWeight is the weight of a
-	// vote for a fault that only an answer of the store can show, such as a full memory.
+	// vote for a fault that only an answer of the store can show, such as running out of memory.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )

@@ -95,8 +95,8 @@ func (w *Watch) look() {
 }
 
 // decide ends the current write if it has blocked for too long. If the write is still blocked after
-// that, decide calls stuck and returns its result. While stuck runs, the goroutine that writes cannot
-// continue, even if its write has just finished: End waits for the lock.
+// that, decide calls stuck and returns its result. While stuck runs, the goroutine that writes
+// cannot continue, even if its write has just finished: End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -119,8 +119,8 @@ func (w *Watch) decide() (then func()) {
 	return nil
 }
 
-// Conn wraps a connection: a write of which one [Piece] blocks longer than timeout fails. Reads
-// have no timeout.
+// Conn returns c with a timeout for writes: a write fails if one of its pieces, of at most [Piece]
+// bytes, blocks longer than timeout. Reads have no timeout.
 func Conn(c net.Conn, timeout time.Duration) net.Conn { return &conn{c, timeout} }
 
 type conn struct {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxUnsent is the number of unsent bytes from which the kernel accepts no more. It is large enough
-// to keep the network busy.
+// maxUnsent is the number of unsent bytes at which the kernel stops accepting more. It is large
+// enough to keep the network busy.
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
