@@ -10,7 +10,6 @@ import (
 	"github.com/stint-limiter/stint/internal/calendar"
 )
 
-// calendarWindows maps words to the windows of calendar limits.
 var calendarWindows = map[string]time.Duration{"day": calendar.Day, "week": calendar.Week, "month": calendar.Month,
 	"year": calendar.Year}
 

@@ -24,7 +24,7 @@ import (
 //     this.
 //   - [Limiter.Wait] books the earliest time with room and sleeps until then, or fails at once if
 //     that is too late. It suits clients of an API with a limit.
-//   - [Limiter.Peek] answers like Allow and charges nothing.
+//   - [Limiter.Peek] answers as Allow would, but charges nothing.
 //   - [Limiter.Take] is the general form: any [Request], with several subjects, costs, a request
 //     ID, and any [Mode]. With [ModeReserve] it books like Wait and leaves the sleeping to the
 //     caller.

@@ -18,7 +18,6 @@ const (
 	// ModeReserve books the earliest time with room in every limit, first come, first served, at
 	// most MaxWait ahead.
 	ModeReserve
-	// modeForce is driver.ModeForce.
 	modeForce = Mode(protocol.ModeForce)
 )
 
@@ -146,7 +145,6 @@ func (r *Request) leaseFits() bool {
 	return t.Lease >= 0 && t.Lease <= MaxWindow && t.Lease%time.Microsecond == 0 && (t.Lease == 0 || r.ID == "")
 }
 
-// books reports whether the request may book ahead.
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
 // grace returns the time for which a booking may be used after its instant. The booking counts as
@@ -185,7 +183,6 @@ func (c *Claim) hasConcurrency() bool {
 	return slices.ContainsFunc(c.Limits, func(l Limit) bool { return l.Algorithm == AlgorithmConcurrency })
 }
 
-// shortest returns the shortest window of the claim's limits.
 func (c *Claim) shortest() time.Duration {
 	shortest := MaxWindow
 	for i := range c.Limits {

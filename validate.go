@@ -25,7 +25,6 @@ func (m *mistakes) add(format string, args ...any) {
 	m.errs = append(m.errs, fmt.Errorf(format, args...))
 }
 
-// err returns all mistakes as one error, or nil if there are none.
 func (m *mistakes) err() error { return errors.Join(m.errs...) }
 
 // invalid returns all mistakes in an [*InvalidError], or nil if there are none.

@@ -38,7 +38,7 @@ type waiters struct {
 	asked map[string]time.Time // time at which a waiter of a line last asked
 	heard map[string]time.Time // time at which a subject was last announced; "" stands for all subjects
 	hears bool
-	stop  context.CancelFunc // ends listening
+	stop  context.CancelFunc // stops listening
 }
 
 // maxHeard is the maximum number of announced subjects that a limiter remembers. It remembers them
@@ -62,8 +62,8 @@ type waiter struct {
 
 	// Guarded by waiters.mu:
 	askAt time.Time     // the time to ask; zero if there is no reason to ask
-	next  time.Time     // the earliest time at which it may ask
-	again bool          // whether it asks once more if it cannot move up
+	next  time.Time     // the earliest time at which the waiter may ask
+	again bool          // whether the waiter asks once more if it cannot move up
 	pause time.Duration // minimum time between two calls that ask
 }
 

@@ -49,7 +49,7 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	if a.Kind != stint.AmendExtend {
 		switch open, onlyPlaces := s.ledger.isOpen(&c, &a); {
 		case !open:
-			return stint.Amended{}, nil // it is done, or will be done
+			return stint.Amended{}, nil // the amendment has been made, or is queued
 		case onlyPlaces && a.Costs == nil:
 			// An earlier settlement may still arrive in the store. This one must not take effect
 			// instead, so it only releases places.
@@ -174,7 +174,7 @@ func stored(c *stint.Charge) stint.Charge {
 func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	placed, o := s.ledger.extended(&c, false), s.ledger.entries.get(c.Data().ID)
 	if !placed && (o == nil || c.Data().Hold == 0) {
-		return stint.Amended{}, nil // lost, settled, or forgotten
+		return stint.Amended{}, nil // the charge is lost, settled or forgotten
 	}
 	store := stored(&c)
 	if o != nil {

@@ -30,7 +30,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	uncounted := l.hear(r, d, call, late, now)
 	switch {
 	case !charged || late:
-	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // already counted
+	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // the booking did not move, so it is already counted
 	case uncounted && r.Mode != driver.ModeForce && !l.fits(d, call, now, false):
 		l.overrule(r, d, now, false)
 	case r.Terms().Booked != nil:
@@ -65,7 +65,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 		}
 		used := func(u stint.Usage) bool { return u.Used > 0 }
 		if !contract.Charges(charged) && l.find(c) == nil && !slices.ContainsFunc(usages, used) {
-			continue // nothing to record
+			continue
 		}
 		rec := l.record(c, now)
 		generation := data.GenerationAt(contract.CountStates(r.Claims[:i]))
@@ -80,7 +80,7 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			more := n.uncounted(at, call, now)
 			uncounted = uncounted || more > 0
 			part := n.cost(charged)
-			if late || r.Terms().Booked != nil { // a debt or a booking counts it
+			if late || r.Terms().Booked != nil { // a debt or a booking counts the charged units
 				part = 0
 			}
 			if newer && !ahead { // the answer to a booking reports the usage at the booked time
@@ -144,7 +144,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // it fits what this process knows, but only the store can allow it
+	if l.deny(&denied); fits { // no limit that this process knows denies the request, but only the store can allow it
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}
@@ -183,7 +183,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 		o.units, o.from, o.until = o.at(now, false)+it.cost, now, max(o.until, gone)
 		it.fill(it.cost, now, true)
 		it.hearBooked(&d.Usages()[it.k], d.RetryAfter, now)
-		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // earlier answers do not count it
+		it.rec.at = max(it.rec.at, d.Charge.Data().NowOf(it.i)) // earlier answers do not count the booking
 	}
 }
 

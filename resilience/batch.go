@@ -80,18 +80,18 @@ type waiter struct {
 	amend  driver.AmendCall // used instead of call in a batch of amendments
 	claims []stint.Claim    // the claims of call: a copy, because the caller may change its own after giving up
 	first  []*owedCall      // debts to be charged first, in the same call
-	number uint64           // the number of its request; see nextCall
-	until  time.Time        // its deadline
-	latest time.Time        // the latest time to which its deadline can be postponed
+	number uint64           // the number of the request; see nextCall
+	until  time.Time        // the caller's deadline
+	latest time.Time        // the latest time to which until can be postponed
 
 	// Guarded by batch.mu:
 	sent     bool
 	answered bool
-	early    bool                                // whether it was answered before the rest of its flight
-	gaveUp   error                               // why its caller stopped waiting
+	early    bool                                // whether the answer came before the rest of the flight
+	gaveUp   error                               // why the caller stopped waiting; nil if it did not
 	follow   func(stint.Decision, error, uint64) // receives an answer that comes after the caller gave up
 
-	done    chan struct{} // signaled when it is answered, when it times out, or both in turn
+	done    chan struct{} // signaled on an answer, on a timeout, or on both in turn
 	isDone  func()        // the Done function of call
 	holders atomic.Int32  // the number of users (caller and flight); the last one frees the waiter
 }

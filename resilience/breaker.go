@@ -66,8 +66,8 @@ type attempt struct {
 	op       string
 	requests int
 	begin    time.Time
-	changes  uint64 // number of changes of the breaker when it began
-	failures int    // number of failures in a row when it began
+	changes  uint64 // number of changes of the breaker when the attempt began
+	failures int    // number of failures in a row when the attempt began
 	trial    bool   // whether this is the one call of a half-open breaker
 	counted  bool
 }
@@ -237,7 +237,6 @@ func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })
 }
 
-// amend makes a batch of amendments as one attempt, like take.
 func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attempt) {
 	b.try(ctx, a, opAmend, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.amendAll(ctx, batch) })

@@ -38,7 +38,8 @@ func (b *batch) look() {
 	}
 	b.send(now)
 	b.mu.Unlock()
-	for _, a := range overdue { // without the lock, because leave calls the observer; a later answer does not count
+	// Call leave without the lock, because it calls the observer. Later answers no longer count.
+	for _, a := range overdue {
 		b.store.leave(context.Background(), a, gaveUp(b.op, context.DeadlineExceeded))
 	}
 }

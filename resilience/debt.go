@@ -34,22 +34,22 @@ const (
 // or a late answer has a separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
-	subjects []stint.Claim // the subjects of its claims and its home, to lock their stripes
+	subjects []stint.Claim // claims with the subjects whose stripes must be locked
 	charge   uint64        // ID of the local charge; 0 for a group
 	id       string
-	life     time.Duration // how long the store remembers the ID
+	life     time.Duration // time for which the store remembers the ID
 	hold     time.Duration // the Hold of the request
 	claims   []stint.Claim
-	from, at int64 // when the first and the last of its units were granted
-	beaten   int64 // when the last heartbeat of its hold came; 0 if none came
+	from, at int64 // when the first and the last of the units were granted
+	beaten   int64 // when the last heartbeat of the hold came; 0 if none came
 	state    debtState
-	sent     bool          // whether it was sent, so that the store may have charged it
-	flying   bool          // whether it is being charged
-	renamed  bool          // whether it has a new ID, for example because the store may have forgotten the old one
-	refilled time.Duration // how long meters had refilled its units when it was last sent
+	sent     bool          // whether the debt was sent, so that the store may have charged it
+	flying   bool          // whether a call that charges the debt is under way
+	renamed  bool          // whether the ID is new, for example because the store may have forgotten the old one
+	refilled time.Duration // Refilled of the request that charged the debt last; see [driver.Terms]
 	back     int64         // units of a group that are or will be given back
-	repeated bool          // whether its request ID was used again
-	refunded bool          // whether it was refunded, so that its request ID is no longer valid
+	repeated bool          // whether the request ID was used again
+	refunded bool          // whether the debt was refunded, so that the request ID is no longer valid
 	// stored is the store's charge, once there is one. pending holds the amendments that came
 	// before that.
 	stored  stint.Charge
@@ -59,10 +59,10 @@ type debt struct {
 type debtState uint8
 
 const (
-	openDebt debtState = iota // it is not known yet whether the store has charged the debt
+	openDebt debtState = iota // the store may have charged the debt
 	dueDebt
 	paidDebt
-	goneDebt // it has left its windows, or its units will be charged in groups
+	goneDebt // the debt has left its windows, or its units will be charged in groups
 )
 
 // noteOwing records whether a record has something to charge to the store.
@@ -152,7 +152,6 @@ func (l *ledger) addDebt(o *debt) {
 	l.noteOwing(o.home)
 }
 
-// remove removes a debt from its record, and sets its state.
 func (l *ledger) remove(o *debt, state debtState) {
 	o.state = state
 	if i := slices.Index(o.home.debts, o); i >= 0 {
@@ -161,7 +160,6 @@ func (l *ledger) remove(o *debt, state debtState) {
 	}
 }
 
-// mayAdd reports whether a record may get another debt.
 func (l *ledger) mayAdd(rec *record) bool {
 	return len(rec.debts) < maxDebts && l.debts.Load() < int64(l.entries.most)
 }
@@ -209,7 +207,6 @@ func (l *ledger) name(o *debt, now int64) {
 	l.names.Add(int64(len(rec.named) - before))
 }
 
-// unname forgets the request IDs of a record.
 func (l *ledger) unname(rec *record) {
 	l.names.Add(-int64(len(rec.named)))
 	rec.named = nil

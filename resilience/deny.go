@@ -37,7 +37,7 @@ const denialLife = time.Second
 type denyCache struct {
 	seed  maphash.Seed
 	start time.Time
-	sets  []denialSet // their number is a power of two
+	sets  []denialSet // the number of sets is a power of two
 
 	// gens has the generations of subjects. A denial is valid only while the generations of its
 	// subjects stay the same. Many subjects share a generation, so dropping the denials of one
@@ -50,7 +50,7 @@ const genBits = 12
 // denialSet holds the denials of keys that share an index in the table. It is as large as a cache
 // line, so that a lookup of an absent key accesses no other memory.
 type denialSet [4]struct {
-	key    atomic.Uint64 // only a hint: it is not written at the same moment as denial
+	key    atomic.Uint64 // only a hint, because key and denial are not written together
 	denial atomic.Pointer[denial]
 }
 
@@ -61,7 +61,7 @@ type denialSet [4]struct {
 // The wait that it reports begins when the answer arrived, so no caller retries too early.
 type denial struct {
 	denialID
-	until   time.Duration // when it expires; until and arrived count from denyCache.start
+	until   time.Duration // when the denial expires; until and arrived count from denyCache.start
 	arrived time.Duration
 	// Parts of the decision: keeping all of it would retain the memory of its request.
 	banned, degraded bool

@@ -47,7 +47,7 @@ const (
 // StoreCall is the event of a call to the store.
 type StoreCall struct {
 	Op       string // "take", "amend", "command", "inspect" or "ping"
-	Requests int    // number of requests that it carried
+	Requests int    // number of requests in the call
 	Took     time.Duration
 	Err      error
 }

@@ -18,7 +18,7 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	failure, ok := errors.AsType[*stint.StoreError](cause)
 	if !ok || ctx.Err() != nil && errors.Is(cause, context.Canceled) {
 		s.refundWhenAnswered(r, sent)
-		return cause // the caller's mistake, or its context has ended
+		return cause // the caller made a mistake, or its context has ended
 	}
 	if sent != nil {
 		if d, ok := s.batch.arrived(sent); ok { // the answer came just after the deadline
@@ -124,7 +124,6 @@ func flat(r *stint.Request, allowed bool) stint.Decision {
 	return d
 }
 
-// anyLeased reports whether a limit of the request is leased.
 func anyLeased(r *stint.Request) bool {
 	return slices.ContainsFunc(r.Claims, func(c stint.Claim) bool { return slices.ContainsFunc(c.Limits, isLeased) })
 }

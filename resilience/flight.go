@@ -31,7 +31,7 @@ type flight struct {
 	calls   []*driver.Call
 	amends  []*driver.AmendCall
 	begun   time.Time
-	over    time.Time // when the flight is late, and counts as a failure of the store
+	over    time.Time // when the flight becomes late, and counts as a failure of the store
 	end     time.Time // when its answer is no longer awaited
 	late    bool
 	attempt *attempt
@@ -159,7 +159,8 @@ func (b *batch) land(f *flight) {
 	}
 	now := b.ledger.now()
 	for _, w := range f.waiters {
-		for _, o := range w.first { // before the answer to the request that carried them
+		// Record the debts before the answer to the request that carried them.
+		for _, o := range w.first {
 			o.end()
 		}
 		if !w.early {
@@ -224,7 +225,8 @@ func (b *batch) landEarly(w *waiter) {
 // has given up and passed a function to whenAnswered, deliver first calls that function.
 func (b *batch) deliver(w *waiter, now int64) {
 	late := w.gaveUp != nil // gaveUp no longer changes
-	if w.follow != nil {    // first, so that the ledger knows that the answer counts the debt
+	// Call follow first, so that the ledger knows that the answer counts the debt.
+	if w.follow != nil {
 		w.follow(w.call.Decision, w.call.Err, w.number)
 	}
 	if w.call.Err == nil && b.op == opTake {

@@ -29,21 +29,19 @@ type lease struct {
 	capacity int64         // the smallest capacity of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
-	renewAfter atomic.Int64               // no renewal before this time; the value renewing during a renewal
+	renewAfter atomic.Int64               // the earliest time of the next renewal; renewing while one is under way
 
-	// Requests for which the block had too few units:
-	missed  atomic.Int64 // their total cost
-	missAt  atomic.Int64 // when the latest of them came
-	largest atomic.Int64 // their largest cost, which decreases with time
+	missed  atomic.Int64 // total cost of the requests for which the block had too few units
+	missAt  atomic.Int64 // when the latest such request came
+	largest atomic.Int64 // the largest cost of such a request; decreases with time
 
-	mu    sync.Mutex // guards what follows, and replacements of the block
+	mu    sync.Mutex // guards the fields below, and replacements of the block
 	ended bool       // whether it was removed from the table
 	timer *time.Timer
 	spent int64 // units used from earlier blocks
 
-	// The demand, at the latest renewal:
-	rate      float64 // units per second
-	counted   int64   // number of units requested until then
+	rate      float64 // demand at the latest renewal, in units per second
+	counted   int64   // number of units requested until the latest renewal
 	countedAt int64
 }
 
@@ -145,7 +143,7 @@ func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 // came at most length ago.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
-		return false // it will never fit
+		return false // the request will never fit
 	}
 	ls.missed.Add(cost)
 	if cost > ls.largest.Load() {
@@ -188,7 +186,9 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
 	if p.length < 2*roundTrip || total-ls.counted < 2*cost {
-		return p // the block would be nearly over on arrival, or is not worth a call for so few units
+		// The block would be nearly over when it arrives, or the demand is too low to be worth a
+		// call.
+		return p
 	}
 	ls.count(total, cost, now, p.length)
 	// The remaining units must last for two round trips.
@@ -278,7 +278,6 @@ func (t *leaseTable) add(ls *lease) bool {
 	return true
 }
 
-// remove removes a lease, if the table has it.
 func (t *leaseTable) remove(ls *lease) {
 	for at := &t.heads[ls.hash>>t.shift]; at.Load() != nil; at = &at.Load().next {
 		if at.Load() == ls {

@@ -194,7 +194,7 @@ func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendme
 	if err := ctx.Err(); err != nil {
 		return done, gaveUp(opAmend, err)
 	}
-	if a.Kind != stint.AmendExtend && !s.sender.may() { // before anything changes
+	if a.Kind != stint.AmendExtend && !s.sender.may() { // refuse before anything changes
 		return done, &stint.StoreError{Op: opAmend, Kind: stint.KindRefused, Err: errTooMany}
 	}
 	var rest, ended []int

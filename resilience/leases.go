@@ -66,9 +66,9 @@ type leases struct {
 
 	table     leaseTable
 	misses    leaseSketch
-	roundTrip atomic.Int64 // the smoothed time that the store takes to answer; 0 if unknown
+	roundTrip atomic.Int64 // smoothed response time of the store; 0 if unknown
 
-	mu       sync.Mutex // guards what follows, and changes to the table
+	mu       sync.Mutex // guards the fields below, and changes to the table
 	closed   bool
 	renewals sync.WaitGroup
 }
@@ -258,7 +258,6 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	return now.mono
 }
 
-// newBlock returns a block that the store granted.
 func newBlock(d *stint.Decision, p *leasePlan, sent, now leaseTime) *leaseBlock {
 	life := int64(p.length - p.length/1024) // a clock may run slow
 	b := &leaseBlock{charge: d.Charge, granted: d.Charge.Claims()[0].Cost,
@@ -269,7 +268,7 @@ func newBlock(d *stint.Decision, p *leasePlan, sent, now leaseTime) *leaseBlock 
 	return b
 }
 
-// add gives a lease its next block.
+// add gives a lease its next block, or gives the block back if the lease has ended.
 func (l *leases) add(ls *lease, b *leaseBlock) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()

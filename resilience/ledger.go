@@ -115,7 +115,7 @@ func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
 	l.closed.Store(true)
-	_ = l.bans.Close() // it never fails
+	_ = l.bans.Close() // Close of a store in memory never fails
 }
 
 // identify returns the stripe of a claim, and the key of its record.
@@ -224,7 +224,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
 	for key, r := range s.records {
-		if r.touched == s.locked { // the current request may need it
+		if r.touched == s.locked { // the current request may need the record
 			continue
 		}
 		used := r.used(now)

@@ -112,12 +112,12 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	}
 	id := r.ID != "" && contract.Charges(&r.Claims[0])
 	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
-		data.Hold = 0 // its units are charged in a group, and not held
+		data.Hold = 0 // the units are charged in a group, and not held
 	}
 	switch {
 	case sent:
 		return l.oweAlone(r, data.ID, openDebt, now)
-	case id && !owes: // only places: heartbeats report them to the store
+	case id && !owes: // the charge has only places, which heartbeats report to the store
 		l.oweAlone(r, data.ID, goneDebt, now)
 	case id && l.mayAdd(l.find(&r.Claims[0])):
 		l.oweAlone(r, data.ID, dueDebt, now)

@@ -83,7 +83,7 @@ func (c *count) meterLeft(t int64) int64 {
 // given back before that time.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // at this level, a process's share is enough
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // the level at which a process's share is enough
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
 	}

@@ -33,13 +33,13 @@ type outageLog struct {
 	decisions atomic.Int64                     // number of requests that were decided without the store
 	others    atomic.Int64                     // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError] // the last failure
-	votes     errkind.Votes                    // determine what is wrong in this outage
-	example   atomic.Pointer[failedCall]       // for the next message: a call that has failed since the last one
+	votes     errkind.Votes                    // votes for what is wrong in this outage
+	example   atomic.Pointer[failedCall]       // a call that has failed since the last message, for the next message
 	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
 	watched   atomic.Bool                      // set during an outage
 
 	// The goroutine that sets watched owns these fields, until watchOutage takes over:
-	begun    time.Time // when the outage began
+	begun    time.Time
 	before   int64     // decisions made without the store before the outage
 	logged   int64     // decisions made without the store before the last message
 	loggedAt time.Time // when the last message was logged
@@ -52,7 +52,6 @@ type outageLog struct {
 // failedCall holds what the log reports about a failed call. Values from a request are shortened.
 type failedCall struct{ mode, key, limit string }
 
-// errorMode is the mode of requests whose callers get the error.
 var errorMode = stint.FailError.String()
 
 const (
@@ -62,7 +61,6 @@ const (
 	checkEvery = time.Second
 )
 
-// failures returns the total number of failed calls to the store.
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
 // failed counts a failed call in counter, and logs the first failure of an outage. claim is the
@@ -163,7 +161,7 @@ func (s *Stack) watchOutage() {
 			return
 		}
 		n.logged = n.decisions.Load()
-		n.example.Store(nil) // the next outage will have its own
+		n.example.Store(nil) // the next outage needs its own example
 		n.votes.Clear()
 		n.warned.Store(false)
 		n.logger.Info("stint: the store is available again",
@@ -172,7 +170,7 @@ func (s *Stack) watchOutage() {
 		if n.failures() == seen || !n.watched.CompareAndSwap(false, true) {
 			return
 		}
-		n.logLost() // a call has failed since, and left the logging to this goroutine
+		n.logLost() // a call has failed in the meantime, and left the logging to this goroutine
 	}
 }
 

@@ -29,7 +29,7 @@ type charged struct {
 	at     int64 // the time of the charge, by the store's clock
 	call   uint64
 	until  int64 // when the charge leaves its window
-	sure   int64 // any answer that arrives after this counts the charge
+	sure   int64 // any answer that arrives later than this counts the charge
 	units  int64
 	weight int64 // the weight charged to the meter
 }
@@ -69,7 +69,6 @@ func (c *count) owedUntil(p *owedPart) int64 {
 	return c.until(c.number(p.at))
 }
 
-// due returns how many units are due.
 func (o *owed) due() (units int64) {
 	for i := range o.parts {
 		units += o.parts[i].due

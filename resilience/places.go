@@ -16,8 +16,8 @@ type holder struct {
 	id     uint64
 	until  int64
 	stored int64 // when the store forgets the holder; 0 if the store never knew it
-	since  int64 // when a heartbeat made it known to the store; earlier answers do not count it
-	void   int64 // until when an unanswered heartbeat may still arrive
+	since  int64 // when a heartbeat made the holder known to the store; earlier answers do not count it
+	void   int64 // the latest time at which an unanswered heartbeat may still arrive
 }
 
 // holder returns the holder with an ID, or nil.
@@ -117,7 +117,8 @@ func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint
 // report remembers the usage that a heartbeat reports, and keeps the largest value for each part of
 // the charge.
 func (o *debt) report(c *stint.Charge, a stint.Amendment) {
-	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs) // it only reports usage; later heartbeats extend the places
+	// Only report the usage: later heartbeats extend the places.
+	a.KnownOnly, a.Costs = true, maps.Clone(a.Costs)
 	for _, p := range o.pending {
 		before := p.Amendment
 		if before.Kind == stint.AmendExtend && (before.Costs == nil) == (a.Costs == nil) &&

@@ -30,7 +30,7 @@ func (l *ledger) resolve(o *debt, d *stint.Decision, err error, call uint64) {
 		l.remove(o, goneDebt)
 		l.oweTogether(o)
 	default:
-		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // its ID belongs to the booking
+		if o.state, o.sent = dueDebt, true; o.id == "" || ahead { // if ahead, the old ID belongs to the booking
 			o.rename()
 		}
 		l.noteOwing(o.home)
@@ -54,9 +54,9 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 				h.stored = now + int64(it.Window)
 			}
 		case o.at >= it.since:
-			i := max(min(it.i, len(charge.Claims())-1), 0) // some claims may have been left out
+			i := max(min(it.i, len(charge.Claims())-1), 0) // request may have left out some claims
 			charged, refilled := l.instant(charge.Data().NowOf(i), now), o.refilled
-			if d.Repeat { // an earlier attempt charged it
+			if d.Repeat { // an earlier attempt charged the debt
 				charged, refilled = l.instant(charge.Data().AtOf(i), now), 0
 			}
 			refilled += time.Duration(max(now-charged, 0))
@@ -65,7 +65,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 				it.keep(o, now)
 			}
 		case o.charge == 0:
-			o.back = it.cost // the limit was reset since
+			o.back = it.cost // the limit has been reset since the grant
 		}
 	}
 	switch o.stored = charge; {
@@ -141,7 +141,7 @@ type owedCall struct {
 	driver.Call
 	debt   *debt
 	ledger *ledger
-	number uint64 // the number of its answer; see nextCall
+	number uint64 // the number of the answer; see nextCall
 	first  bool   // whether this is the first attempt to charge the debt
 	ended  atomic.Bool
 }
@@ -268,7 +268,7 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 			counts := age < int64(m.Window) && m.Algorithm != stint.AlgorithmConcurrency &&
 				m.Algorithm != stint.AlgorithmBucket
 			if contract.HasMeter(m) {
-				back := time.Duration(0) // others may have used all refilled units
+				back := time.Duration(0) // other processes may have used all refilled units
 				if n := rec.of(m, j); l.instances() == 1 && len(claims) == 1 && n != nil && n.meter != nil &&
 					n.owed != nil && !rec.blind(n, o.at) {
 					back = n.givenBack(rec, o, &o.claims[i], now)
@@ -317,7 +317,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	truth, units := o.left(c, claim), c.cost(claim)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
-	switch age, rest := now-o.seen(), c.weight(units-truth); { // the store gives back the rest, if that still counts there
+	// The store gives back the units beyond truth, the rest, if they still count there.
+	switch age, rest := now-o.seen(), c.weight(units-truth); {
 	case c.Algorithm == stint.AlgorithmBucket:
 		left += min(rest, c.given(time.Duration(age)))
 	case age >= int64(c.Window)+c.part: // the debt has left the log

@@ -32,7 +32,7 @@ type sender struct {
 // job is an amendment of a charge, or of a part of it, that is still to be made.
 type job struct {
 	driver.AmendCall
-	done        func(stint.Amended) // called when the store has made it; may be nil
+	done        func(stint.Amended) // called when the store has made the amendment; may be nil
 	promised    bool                // whether a caller was promised the amendment; then maxJobs does not apply
 	sent        int64               // when the store was first asked
 	from, until time.Time
@@ -230,7 +230,7 @@ func (s *sender) try(jobs []*job) {
 	for _, j := range jobs {
 		_, invalid := errors.AsType[*stint.InvalidError](j.Err)
 		switch {
-		case invalid: // it would always fail
+		case invalid: // the amendment would always fail
 		case j.Err != nil && now.After(j.until):
 			s.dropped.Add(1)
 		case j.Err != nil:
@@ -238,7 +238,7 @@ func (s *sender) try(jobs []*job) {
 			s.mu.Lock()
 			s.waiting = append(s.waiting, j)
 			s.mu.Unlock()
-		case j.done != nil: // if it changed nothing, an earlier attempt did
+		case j.done != nil: // if nothing changed, an earlier attempt has made the amendment
 			j.done(j.Amended)
 		}
 	}

@@ -28,7 +28,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted as used by others
 				it.others.unbook(it.cost-truth, before)
 			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
-				it.others.units += gone // if that answer reflects the settlement, others used that much more
+				it.others.units += gone // if the newest answer reflects the settlement, others have used that much more
 			}
 			if before {
 				it.drain(it.cost-truth, at, now, true)
@@ -61,7 +61,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
 		later, dropped := l.now(), int64(0)
-		if done.Changed { // a limit that refills may drop a part of it
+		if done.Changed { // a limit that refills may not take the whole raise
 			dropped = max(contract.Total(&a)-done.Charged, 0)
 		}
 		defer l.unlock(l.lock(c.Claims()))
@@ -192,7 +192,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 		changed[it.i] = changed[it.i] || changes
 		l.noteOwing(it.rec)
 	}
-	for i := range claims { // two claims may have the same subject and scope
+	for i := range claims { // not in the loop above, because two claims may have the same subject and scope
 		if changed[i] {
 			s.done.Changed = true
 			l.noteSettled(c, &claims[i], &a)
@@ -313,7 +313,7 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 // Units must be given back only once. So if the store has given them back, and the store has yet to
 // be charged with units granted here, none are given back here.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
-	_ = l.bans.Command(context.Background(), *c) // fails only once it is closed
+	_ = l.bans.Command(context.Background(), *c) // fails only after l.bans is closed
 	if c.Kind != stint.CommandGiveBack {
 		return
 	}

@@ -367,7 +367,6 @@ func (s *Stack) run(what func()) {
 // not call it again at the same time.
 func jitter(d time.Duration) time.Duration { return d - d/5 + rand.N(2*d/5+1) }
 
-// sleep waits for d, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -36,7 +36,6 @@ var (
 	_ Store = (*redisStore)(nil)
 )
 
-// memory is the URL of the store in memory.
 const memory = "memory"
 
 // Open opens the store of a URL with the zero [Config].
