@@ -51,8 +51,8 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 		case !open:
 			return stint.Amended{}, nil // the amendment has been made, or is queued
 		case onlyPlaces && a.Costs == nil:
-			// An earlier settlement may still arrive in the store. This one must not take effect
-			// instead, so it only releases places.
+			// An earlier settlement may still be on its way to the store. This amendment must not
+			// take effect instead of it, so it only releases places.
 			a = stint.Amendment{Kind: stint.AmendRelease}
 		}
 	}
@@ -110,10 +110,10 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	return done, err
 }
 
-// finish does a job that settles or releases a charge of the store, within the time budget. If the
-// store fails, finish defers the job. It also defers the job if a heartbeat of the charge may still
-// arrive: void is the remaining time in which it may arrive, or 0. If before is not nil, finish
-// calls it before it defers the job.
+// finish does a job that settles or releases a charge that the store made, within the time budget.
+// If the store fails, finish defers the job. It also defers the job if a heartbeat of the charge
+// may still arrive: void is the remaining time in which it may arrive, or 0. If before is not nil,
+// finish calls it before it defers the job.
 func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before func()) (
 	done stint.Amended, err error) {
 	c, a := j.Charge, j.Amendment
@@ -169,8 +169,8 @@ func stored(c *stint.Charge) stint.Charge {
 	return store
 }
 
-// extendOwn extends a hold that was granted without the store, and its places. A heartbeat that
-// reaches the store makes the charge a holder there too.
+// extendOwn extends the hold and the places of a charge that was granted without the store. A
+// heartbeat that reaches the store makes the charge a holder there, too.
 func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	placed, o := s.ledger.extended(&c, false), s.ledger.entries.get(c.Data().ID)
 	if !placed && (o == nil || c.Data().Hold == 0) {

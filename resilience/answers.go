@@ -101,23 +101,24 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether this process may not know the usage of a limit that refills at the given
-// time. The store has not answered about the subject yet, and less than a full refill separates
-// that time from the start of this process: an earlier process may have used the limit.
+// blind reports whether the usage of a limit that refills may be unknown at the time at. It may be
+// if the store has not answered about the subject yet and less than a full refill separates at from
+// the start of this process, because an earlier process may have used the limit.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether a charge of the store is counted as used by others. It is if its own
-// answer was recorded before, because its caller had given up, or if a newer answer was recorded.
+// amongOthers reports whether the units of others include a charge of the store. They do if the
+// answer with the charge was recorded before, because its caller had given up, or if a newer answer
+// was recorded.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
 // fits reports whether the limits admit a charge of the store, made now or booked for later, if
 // they also count the units that the store did not count. If there are several processes, none of
-// them knows how many units the others were granted without the store. So the units that the store
-// counted and those that it did not count must not exceed the capacity together.
+// them knows how many units the others were granted without the store. So the sum of the units that
+// the store counted and those that it did not count must not exceed the capacity.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -207,10 +208,10 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned records that the store has refunded a charge that it made for a caller that was not
+// returned records that the store has refunded c, a charge that it made for a caller that was not
 // admitted. sent is the time at which the refund was sent. If the newest answer came before that
-// and counts the charge, returned subtracts the charge. heard reports whether the answer that
-// reported the charge was recorded: that answer counts it.
+// and counts the charge, returned subtracts the charge. heard reports whether the answer with the
+// charge was recorded: that answer counts the charge, too.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))

@@ -135,8 +135,8 @@ func (b *batch) amended(ctx context.Context, c stint.Charge, a stint.Amendment, 
 }
 
 // await waits until a waiter is answered. It returns an error if the wait ends earlier or the
-// waiter cannot be queued. After an error, a waiter that was not sent is never sent. It must not be
-// freed, because it may still be in the queue.
+// waiter cannot be queued. After an error, a waiter that was not sent is never sent, but must not
+// be freed, because it may still be in the queue.
 func (b *batch) await(ctx context.Context, w *waiter) error {
 	if err := b.enqueue(w); err != nil {
 		return &stint.StoreError{Op: b.op, Kind: stint.KindRefused, Err: err}
@@ -219,8 +219,8 @@ func (b *batch) enqueue(w *waiter) error {
 	return nil
 }
 
-// whenAnswered calls f with the outcome of a request whose caller gave up, at once if the outcome
-// is known.
+// whenAnswered calls f with the outcome of a request whose caller gave up. If the outcome is known,
+// it calls f at once.
 func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call uint64)) {
 	b.mu.Lock()
 	answered := w.answered
@@ -234,7 +234,7 @@ func (b *batch) whenAnswered(w *waiter, f func(d stint.Decision, err error, call
 	b.free(w)
 }
 
-// arrived returns the store's decision, if it has arrived.
+// arrived returns the store's decision, or false if none has arrived.
 func (b *batch) arrived(w *waiter) (d stint.Decision, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

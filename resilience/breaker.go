@@ -156,7 +156,7 @@ func failed(err error) bool {
 }
 
 // change moves the breaker to another state and reports that to the observer. It does nothing if
-// the number of changes is not since.
+// the number of changes is no longer since.
 func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()

@@ -84,9 +84,9 @@ type others struct {
 	booked, bookedUntil int64
 }
 
-// bookedFor returns how long a booking counts after the booked time: a window and a sixteenth. In
-// the store, a booking also counts longer than a window, because of its grace and of the store's
-// resolution. If the window is 40 ms or longer, these take less than a sixteenth of it.
+// bookedFor returns how long a booking counts after the booked time: seventeen sixteenths of the
+// window. In the store, a booking also counts longer than a window, because of its grace and of the
+// store's resolution. If the window is 40 ms or longer, these add less than a sixteenth of it.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
 // ours subtracts units granted to this process from the units of others, if they were counted
@@ -312,8 +312,8 @@ func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint
 }
 
 // hearEnd records end, the end of a calendar period according to the store, in seconds of its
-// clock. It takes precedence over the limit's own calendar: grants count until end, even if their
-// period ends at a different time by that calendar.
+// clock. This end takes precedence over the limit's own calendar: grants count until end, even if
+// their period ends at a different time by that calendar.
 func (c *count) hearEnd(end, now int64) {
 	if c.number(now) == end {
 		return

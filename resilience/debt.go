@@ -28,7 +28,7 @@ const (
 	maxDebtLife = time.Hour
 )
 
-// debt is a request that charges the store with units that were granted without it. It is sent with
+// debt is a request that makes the store charge units that were granted without it. It is sent with
 // an ID, so it is charged once, however often it is sent. There are two kinds. A group combines due
 // units that were granted under one limit, in one part of its window. A request with an ID, a Hold
 // or a late answer has a separate debt, which can be amended in the store afterwards.
@@ -50,8 +50,8 @@ type debt struct {
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether the request ID was used again
 	refunded bool          // whether the debt was refunded, so that the request ID is no longer valid
-	// stored is the store's charge, once there is one. pending holds the amendments that came
-	// before that.
+	// stored is the store's charge. It is zero until the store has charged the debt. pending holds
+	// the amendments that were made before that.
 	stored  stint.Charge
 	pending []*job
 }

@@ -21,16 +21,16 @@ const denialLife = time.Second
 // store are repeated for at most a tenth of a second.
 //
 // It never admits a request, and it repeats an outdated denial for at most a second. Most changes
-// take effect at once. A limit with another Max or Burst has another key. A change that may allow a
-// subject more drops the subject's denials in this process and, if the change is announced, in
-// other processes.
+// of limits and usage take effect at once. A limit with another Max or Burst has another key. A
+// change that may allow a subject more drops the subject's denials in this process and, if the
+// change is announced, in other processes.
 //
 // Of the store's denials, it remembers only those that the store is sure to repeat. These requests
 // always go to the store:
 //
 //   - peeks, reservations, and requests with an ID or a concurrency limit
 //   - requests whose denials count toward a ban, until the subject is banned
-//   - requests denied only by limits of which they need more than half: a store does not announce a
+//   - requests whose cost exceeds half of every limit that denies them: a store does not announce a
 //     refund while half of the limit is free, so such a denial could outlast its cause
 //
 // It is safe for concurrent use and takes no locks.
@@ -240,9 +240,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits of which it needs at most half,
-// rounded up. A refund that could end such a denial is announced. A limit that is smaller than the
-// cost counts too, because it always denies the request.
+// announced returns how long the request is denied by limits whose capacity is at least twice the
+// cost, or one less. A refund that could end such a denial is announced. A limit with a capacity
+// below the cost counts too, because it always denies the request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {

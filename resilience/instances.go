@@ -16,8 +16,8 @@ type sharing struct {
 	counted atomic.Int64 // the largest of the store's recent counts; 0 if there is none
 	warn    sync.Once    // for the warning that the number of processes is a guess
 	// startup ends when the process has tried to register in the store, after startTime, or at once
-	// if the store cannot count. Until then, the process may have no connection to the store, and
-	// does not know about other processes: it would consider itself the only one.
+	// if the store cannot count processes. Until then, the process may have no connection to the
+	// store, and does not know about other processes: it would consider itself the only one.
 	startup    context.Context
 	endStartup context.CancelFunc
 }

@@ -14,10 +14,10 @@ import (
 // user, in a separate request. The rest may be empty.
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
-// whatever source, the units count as used; otherwise they are put back. So whether the units are
-// used depends only on the answer to the caller, even if the store's answer is lost. They count
-// from the time at which they were taken, which is before the block's end. The caller may be
-// answered after the block's end, but at most a time budget after the units were taken.
+// any source, the units count as used; otherwise they are put back. So whether the units are used
+// depends only on the answer to the caller, even if the store's answer is lost. They count from the
+// time at which they were taken, which is before the block's end. The caller may be answered after
+// the block's end, but at most a time budget after the units were taken.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
@@ -100,9 +100,9 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 	return d
 }
 
-// charge turns the charge of the rest, and the number of the claim that denied the request, into
-// those of the whole request. If the request was allowed only because the store did not answer, the
-// rest has no charge, and the whole has none either: the leased units stay used.
+// charge sets the charge of the whole request, and the number of the claim that denied it, from
+// those of the rest. If the request was allowed only because the store did not answer, the rest has
+// no charge, and the whole has none either: the leased units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -140,8 +140,8 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	}
 }
 
-// usages turns the usages of the rest into those of the whole request. If the usages of the rest
-// are unknown, those of the whole stay unknown, too.
+// usages sets the usages of the whole request from those of the rest and of the blocks. If those of
+// the rest are unknown, it sets none.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
 	if len(of) != contract.CountLimits(p.rest) {

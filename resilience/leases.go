@@ -22,8 +22,9 @@ import (
 // claims of a request: see [leasedPart].
 //
 // A lease starts when the store has allowed two requests within the lease's length. The length is a
-// twentieth of the shortest window, or longer if the store is far away. A renewal gets the next
-// block in the background, sized to the demand, and gives back what is left of the previous block.
+// twentieth of the shortest window, or longer if the store is far away. In the background, a
+// renewal gets the next block, sized to the demand, and gives back the units that are left in the
+// previous block.
 //
 // # Why limits are never exceeded
 //
@@ -220,9 +221,10 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 	}
 }
 
-// renewNow asks the store for the next block, and returns the earliest time of the next renewal. In
-// a busy process, it may start later than due. This delay counts as part of the measured round
-// trip, up to a total of a quarter of the block's length.
+// renewNow asks the store for the next block, and returns the earliest time of the next renewal.
+// due is the time at which the renewal became due; in a busy process, renewNow may start later.
+// This delay counts as part of the measured round trip, up to a total of a quarter of the block's
+// length.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	asked := time.Now() // before anything else, because the block's length counts from here
 	sent := l.at(asked)
@@ -332,8 +334,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles a leased claim of a charge in the block that the claim was served from, and
-// reports whether it did. known reports whether the claim was settled before.
+// settleClaim settles a leased claim of a charge in the block that served the claim, and reports
+// whether it did. known reports whether the claim was settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -375,7 +377,7 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 
 // commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] gives back
 // units that were used earlier. Units of a lease are not used yet, and the store does not give them
-// back if it can tell them apart.
+// back if it can distinguish them from used units.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return

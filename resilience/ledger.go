@@ -109,8 +109,8 @@ func newLedger(c *Config) (*ledger, error) {
 // nextCall returns the number of the first request of the next call to the store. The other
 // requests of the call have the following numbers. A debt that is charged along with a request has
 // the number of that request. The store decides the requests of a call in order, and all their
-// answers have the same time. So an answer counts those charges of its call whose numbers are not
-// above its own.
+// answers have the same time. So an answer counts those charges of its call whose numbers are at
+// most its own.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
@@ -188,7 +188,8 @@ type item struct {
 	cost  int64 // 1 for a place, whatever the claim costs
 }
 
-// each iterates over the limits that have a count and under which their claim has a cost.
+// each iterates over the limits of claims. It skips limits without a count, and those under which
+// the claim has no cost.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -219,7 +220,7 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 }
 
 // evict examines a few records of a stripe, and removes the one that has used the smallest part of
-// its limits. It prefers records that owe nothing.
+// its limits. It prefers to remove records that owe nothing.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -307,7 +308,7 @@ func (l *ledger) follow(c *count, limit *stint.Limit) {
 	}
 }
 
-// rule returns the rule of a limit, with its own copies of the limit's texts. Counts of equal
+// rule returns the rule of a limit, with its own copies of the limit's strings. Counts of equal
 // limits share one rule, which saves memory because few limits differ. If two limits hash to the
 // same slot, the later rule replaces the earlier one.
 func (l *ledger) rule(limit *stint.Limit) *rule {

@@ -143,7 +143,7 @@ func (l *ledger) named(r *stint.Request, now int64) *debt {
 }
 
 // repeat answers a request whose ID was used before. first is the debt of the original request. The
-// decision has its charge, if both requests have the same claims and Hold.
+// decision has the charge of that request, if both requests have the same claims and Hold.
 func (l *ledger) repeat(r *stint.Request, first *debt, now int64) stint.Decision {
 	d := stint.Decision{Allowed: true, Repeat: true}
 	first.repeated = first.repeated || r.Mode != stint.ModePeek

@@ -129,8 +129,8 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower lowers stored, but not below the weight of bookings, because booked units are not refilled
-// before the booked time.
+// lower subtracts weight from stored, but leaves at least the weight of bookings, because booked
+// units are not refilled before the booked time.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {

@@ -43,7 +43,7 @@ const (
 	maxPaid = 64
 )
 
-// owes returns what the process owes under the limit, without units that no longer count.
+// owes returns the units that the process owes under the limit, without those that no longer count.
 func (c *count) owes(now int64) *owed {
 	if c.owed == nil {
 		c.owed = new(owed)
@@ -196,7 +196,7 @@ func (c *count) cancel(units, from, to int64) int64 {
 // repaid records that the store has charged units that were granted at the given time. at is the
 // time of the charge by the store's clock, and call is the number of its answer. Units beyond truth
 // will be given back, so the meter no longer counts them. The store's meter also leaves out units
-// that were refilled, before the charge or since. refilled is how long that refill lasted. It
+// that were refilled, before the charge or since. refilled is the duration of that refill, which
 // lowers the store's level, not the level of units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {

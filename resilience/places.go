@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder is a holder of a place under a concurrency limit. until is when it loses the place, unless
-// a heartbeat arrives before that.
+// holder is a holder of a place under a concurrency limit. until is the time at which it loses the
+// place, unless a heartbeat arrives earlier.
 type holder struct {
 	id     uint64
 	until  int64
@@ -134,7 +134,8 @@ func (o *debt) report(c *stint.Charge, a stint.Amendment) {
 	o.pending = append(o.pending, newJob(*c, a, nil))
 }
 
-// prolong records a heartbeat of a charge that the store made, if its request ID is known here.
+// prolong records a heartbeat of a charge that the store made, if this process knows its request
+// ID.
 func (l *ledger) prolong(c *stint.Charge) {
 	claims := c.Claims()[:1]
 	defer l.unlock(l.lock(claims))

@@ -185,8 +185,7 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect appends calls that charge the debts of a record to the given calls, up to sendMost in
-// all.
+// collect appends to calls those that charge the debts of a record, up to sendMost in all.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -241,8 +240,8 @@ func (l *ledger) makeDebts(rec *record, n *count) {
 	}
 }
 
-// request returns the request that charges a debt now, and whether any of the debt still counts.
-// The request leaves out limits that were reset after the grant.
+// request returns the request that charges a debt now. It also reports whether any units of the
+// debt still count. The request leaves out limits that were reset after the grant.
 func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	// A hold counts from its last heartbeat.
 	rec, age, given, metered := o.home, max(now-o.seen(), 0), time.Duration(maxAhead), false
@@ -293,12 +292,12 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 	return r, ok
 }
 
-// givenBack returns for how long the meter has been refilling units of a debt, at most since the
-// grant, or maxAhead if it has refilled all of them. The oldest units are refilled first. So the
-// weight that is left of a debt is the local level minus the weight of all newer units. If a debt
-// may have been charged, units that certainly were not charged count as newer. The reason is that
-// since the charge, the refill has lowered the store's level, and not the level of the uncharged
-// units.
+// givenBack returns how long the meter has been refilling the units of a debt, or maxAhead if it
+// has refilled all of them. The result is at most the time since the grant. The oldest units are
+// refilled first. So the weight that is left of a debt is the local level minus the weight of all
+// newer units. If a debt may have been charged, units that certainly were not charged count as
+// newer. The reason is that since the charge, the refill has lowered the store's level, and not the
+// level of the uncharged units.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
@@ -345,7 +344,7 @@ func (o *debt) left(c *count, claim *stint.Claim) int64 {
 }
 
 // meterLife returns how long a unit may count in a limit that refills, if others may have used the
-// refilled units: four times the time of a full refill.
+// refilled units. It is four times the time of a full refill.
 func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }

@@ -41,7 +41,7 @@ const (
 	// lostParts is the maximum number of calls that send the grants of this process under one
 	// limit.
 	lostParts = 4
-	// restoreTries is the number of attempts to send a batch of which the store accepts nothing.
+	// restoreTries is the number of attempts to send a batch, if the store accepts nothing of it.
 	restoreTries = 3
 )
 
@@ -117,8 +117,8 @@ func (l *ledger) outdated(rec *record, since int64) bool {
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost appends to all the usage of a record's limits before a loss, according to answers that
-// arrived at or after since. The lock is held.
+// lost returns the list all, with the usage of a record's limits before a loss added to it. It uses
+// only answers that arrived at or after since. The lock is held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -213,10 +213,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends to the list to the calls that make the store count at least the lost usage,
-// unless the limit was reset since. In a sliding window, units granted to this process count as
-// long as they would have without the loss. All units granted to other processes count as long as
-// the newest of them.
+// requests appends calls to the given list. They make the store count at least the lost usage,
+// unless the limit has been reset in the meantime. In a sliding window, units granted to this
+// process count as long as they would have without the loss. All units granted to other processes
+// count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]

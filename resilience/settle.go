@@ -310,8 +310,8 @@ func (c *count) mostRaise(maxDebt, now int64) int64 {
 
 // commanded applies a command in this process. sent is the time at which the command was sent: an
 // answer that arrived later may already reflect it. done reports whether the store has executed it.
-// Units must be given back only once. So if the store has given them back, and the store has yet to
-// be charged with units granted here, none are given back here.
+// Units must be given back only once. So if the store has given units back, and has yet to charge
+// units that were granted here, none are given back here.
 func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	_ = l.bans.Command(context.Background(), *c) // fails only after l.bans is closed
 	if c.Kind != stint.CommandGiveBack {
