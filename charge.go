@@ -44,8 +44,8 @@ func (c *Charge) SetClaims(claims []Claim) {
 	}
 }
 
-// Data returns what the store knows about the charge, as a *driver.ChargeData. Programs that only
-// apply limits do not need it.
+// Data returns the store's data about the charge, as a *driver.ChargeData. Programs that only apply
+// limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
 // check records why the charge cannot be amended: no decision can have produced it, or nothing was

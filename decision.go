@@ -56,8 +56,8 @@ type Decision struct {
 
 // Usages returns the usages of all limits, in the order of the claims and, within a claim, of its
 // Limits. The list is empty if the usages are unknown. The usages are part of the decision: callers
-// must not change them, and they are valid until the decision is overwritten. Example: Usages()[1]
-// is the usage of the hour under 10/1m and 100/1h.
+// must not change them, and they are valid until the decision is overwritten. Example: under 10/1m
+// and 100/1h, Usages()[1] is the usage of 100/1h.
 func (d *Decision) Usages() []Usage {
 	if d.many != nil {
 		return *d.many
@@ -104,8 +104,8 @@ type State struct {
 	Cost int64
 }
 
-// Remaining returns the number of units that are left: the capacity less what is used, but at least
-// zero. Example: 7 after three requests under 10/1m.
+// Remaining returns the number of units that are left: the capacity minus Used, but at least 0.
+// Example: 7 after three requests under 10/1m.
 func (s State) Remaining() int64 { return max(0, s.capacity()-s.Used) }
 
 // capacity returns the capacity of the limit; the zero State has none.
@@ -128,7 +128,6 @@ func (d *Decision) States() []State {
 // noLimit is the zero Limit, for a State without usages.
 var noLimit Limit
 
-// state returns the ith usage with its limit.
 func (d *Decision) state(i int) State {
 	s := State{Limit: &noLimit, Usage: d.Usages()[i]}
 	claims := d.Charge.Claims()

@@ -23,8 +23,8 @@ const StrictBudget = time.Second
 type FailureMode uint8
 
 const (
-	// FailLocal decides in memory, by the same limits divided among the processes that share them.
-	// So an outage neither denies every request nor lifts the limits.
+	// FailLocal decides in memory, under the same limits, divided among the processes that share
+	// them. So an outage neither denies every request nor lifts the limits.
 	FailLocal FailureMode = iota
 	// FailAllow allows everything.
 	FailAllow

@@ -54,8 +54,8 @@ const (
 	listenAgain = 5 * time.Second
 )
 
-// waiter is a caller of Wait or WaitFor. It is nil for a repeat, and if the wait is so short that
-// announcements do not matter.
+// waiter is a caller of Wait or WaitFor. A nil waiter stands for a repeat, or for a wait so short
+// that announcements do not matter.
 type waiter struct {
 	names []string
 	woken chan struct{} // signaled when the time to ask may have changed

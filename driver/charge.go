@@ -19,7 +19,7 @@ import (
 //	AtLeast   bool           raise the usage of each limit to the cost of a ModeForce, not by it
 type Terms = protocol.Terms
 
-// ChargeData holds what a store knows about a charge besides its claims; see [stint.Charge.Data].
+// ChargeData holds a store's data about a charge, except for its claims; see [stint.Charge.Data].
 // Times are microseconds since the Unix epoch by the store's clock. In short, the fields are as
 // follows; run "go doc -all github.com/stint-limiter/stint/internal/protocol" for everything that a
 // store must know:

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Inspector is a [stint.Store] that shows what it knows, to help find out why a subject is limited.
-// A store that wraps a store without these methods fails with [errors.ErrUnsupported]. The methods
+// Inspector is a [stint.Store] that shows its state, to help find out why a subject is limited. A
+// store that wraps a store without these methods fails with [errors.ErrUnsupported]. The methods
 // change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
@@ -30,7 +30,7 @@ type Inspector interface {
 	Scopes(ctx context.Context, subject string) ([]string, error)
 }
 
-// Inspection holds what a store knows about a subject in a scope.
+// Inspection is a store's information about a subject in a scope.
 type Inspection struct {
 	// Now is the time by the store's clock.
 	Now time.Time

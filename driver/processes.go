@@ -15,7 +15,7 @@ type Roster interface {
 	Present(ctx context.Context, last Presence) (Presence, error)
 }
 
-// Presence holds what a [Roster] knows about the processes that share it.
+// Presence is the information of a [Roster] about the processes that share it.
 type Presence struct {
 	// ID is the ID of the process.
 	ID string

@@ -67,7 +67,6 @@ func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 	return s.amendStored(ctx, c, a)
 }
 
-// amendStored amends a charge that the store made.
 func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind == stint.AmendExtend {
 		done, err := s.beat(ctx, &c, c, a)

@@ -82,7 +82,7 @@ func (b *breaker) refused(op string) error {
 	return b.refuse(op)
 }
 
-// refuse returns the error of a refused call. The lock is held.
+// refuse returns the error of a refused call. b.mu must be held.
 func (b *breaker) refuse(op string) error {
 	if op == opTake {
 		return b.refusal
@@ -90,7 +90,7 @@ func (b *breaker) refuse(op string) error {
 	return &stint.StoreError{Op: op, Kind: stint.KindRefused, Err: b.refusal.Err}
 }
 
-// blame records a failure of the store as the reason for refusing calls. The lock is held.
+// blame records a failure of the store as the reason for refusing calls. b.mu must be held.
 func (b *breaker) blame(cause error) {
 	b.refusal = &stint.StoreError{Op: opTake, Kind: stint.KindRefused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// checkBy ensures that look runs at t or earlier. The lock is held.
+// checkBy ensures that look runs at t or earlier. b.mu must be held.
 func (b *batch) checkBy(t time.Time) {
 	if b.checkAt.IsZero() || t.Before(b.checkAt) {
 		b.checkAt = t
@@ -44,8 +44,8 @@ func (b *batch) look() {
 	}
 }
 
-// catchUp postpones deadlines if the timer is late, which shows that this process lags. The lock is
-// held.
+// catchUp postpones deadlines if the timer is late, which shows that this process lags. b.mu must
+// be held.
 func (b *batch) catchUp(now time.Time) {
 	lag := now.Sub(b.checkAt)
 	if b.checkAt.IsZero() || lag < lagTime {
@@ -78,8 +78,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// ended reports whether a caller no longer waits. It ends the wait if the caller's time is up. The
-// lock is held.
+// ended reports whether a caller no longer waits. It ends the wait if the caller's time is up. b.mu
+// must be held.
 func (b *batch) ended(w *waiter, now time.Time) bool {
 	switch {
 	case w.answered || w.gaveUp != nil:

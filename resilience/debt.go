@@ -38,7 +38,7 @@ type debt struct {
 	charge   uint64        // ID of the local charge; 0 for a group
 	id       string
 	life     time.Duration // time for which the store remembers the ID
-	hold     time.Duration // the Hold of the request
+	hold     time.Duration
 	claims   []stint.Claim
 	from, at int64 // when the first and the last of the units were granted
 	beaten   int64 // when the last heartbeat of the hold came; 0 if none came
@@ -136,7 +136,6 @@ func refundPart(c *stint.Charge, units int64) *job {
 // isOther reports whether a claim belongs to a different record.
 func (r *record) isOther(c stint.Claim) bool { return c.Subject != r.subject || c.Scope != r.scope }
 
-// claim returns a claim of units under a limit, for the record's subject and scope.
 func (r *record) claim(l *stint.Limit, units int64) stint.Claim {
 	return stint.Claim{Subject: r.subject, Scope: r.scope, Limits: []stint.Limit{*l}, Cost: units}
 }
@@ -183,7 +182,6 @@ func (l *ledger) oweAlone(r *stint.Request, charge uint64, state debtState, now 
 	return o
 }
 
-// seen returns the time of the debt's grant, or of its last heartbeat if that was later.
 func (o *debt) seen() int64 { return max(o.at, o.beaten) }
 
 func (o *debt) rename() { o.id, o.life, o.renamed, o.sent = crypto.Text(), maxDebtLife, true, false }

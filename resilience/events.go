@@ -76,7 +76,6 @@ func (*BreakerChange) Event() {}
 // Events on the request path are reused: an observer must not keep them.
 var storeCallPool = sync.Pool{New: func() any { return new(StoreCall) }}
 
-// observe passes the event of a question to an observer.
 func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
 	e := &q.event
 	if e.Request, e.Decision, e.Err = &q.request, &q.decision, err; err != nil {

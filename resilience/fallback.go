@@ -60,7 +60,6 @@ func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause er
 	return nil
 }
 
-// decideHere decides in this process, without the store.
 func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	if s.starting() {
 		<-s.sharing.startup.Done()

@@ -37,7 +37,7 @@ type flight struct {
 	attempt *attempt
 }
 
-// send starts flights for the waiting requests, as many as may start. The lock is held.
+// send starts flights for the waiting requests, as many as may start. b.mu must be held.
 func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
@@ -47,7 +47,7 @@ func (b *batch) send(now time.Time) {
 	}
 }
 
-// start starts a flight with waiting requests. The lock is held.
+// start starts a flight with waiting requests. b.mu must be held.
 func (b *batch) start() {
 	f := b.fill(&flight{})
 	if f == nil {
@@ -70,7 +70,7 @@ func (b *batch) start() {
 }
 
 // fill fills a flight with waiting requests, and leaves out those of callers that no longer wait.
-// It returns nil if none are left. The lock is held.
+// It returns nil if none are left. b.mu must be held.
 func (b *batch) fill(f *flight) *flight {
 	f.waiters, f.calls, f.amends = f.waiters[:0], f.calls[:0], f.amends[:0]
 	now, number := time.Now(), b.ledger.nextCall()
@@ -110,7 +110,7 @@ func (b *batch) fill(f *flight) *flight {
 
 // share returns the maximum number of requests to put in the next flight: its share of those
 // waiting or under way. A larger flight would leave the store idle while this process handles the
-// answers. The lock is held.
+// answers. b.mu must be held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
 	if flights >= eagerFlights {
@@ -119,8 +119,8 @@ func (b *batch) share() int {
 	return min((requests+len(b.waiting)+eagerFlights-1)/eagerFlights, maxBatch)
 }
 
-// inTime returns the number of flights that are not late, and the number of their requests. The
-// lock is held.
+// inTime returns the number of flights that are not late, and the number of their requests. b.mu
+// must be held.
 func (b *batch) inTime() (flights, requests int) {
 	for _, f := range b.flights {
 		if !f.late {
@@ -198,14 +198,14 @@ func (b *batch) next(f *flight) *flight {
 // under way is answered in the meantime.
 func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
 
-// mayStart reports whether another flight may start. The lock is held.
+// mayStart reports whether another flight may start. b.mu must be held.
 func (b *batch) mayStart(now time.Time) bool {
 	flights, _ := b.inTime()
 	return len(b.flights) < maxFlights && (flights < eagerFlights || now.Sub(b.since) >= b.gather())
 }
 
-// hasAnswer marks the waiter as answered, and reports whether it was unmarked before. The lock is
-// held, so a goroutine that sees the mark sees the whole answer.
+// hasAnswer marks the waiter as answered, and reports whether it was unmarked before. batch.mu must
+// be held, so that a goroutine that sees the mark sees the whole answer.
 func (w *waiter) hasAnswer() (first bool) {
 	first, w.answered = !w.answered, true
 	return first

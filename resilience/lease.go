@@ -175,7 +175,7 @@ type leasePlan struct {
 
 // plan measures the demand, and returns the block to request. The block has units for about half of
 // its length, so that few are tied up. It has units for all of its length if these are few and the
-// limits are half free. The lock is held.
+// limits are half free. ls.mu must be held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total, halfFree := ls.spent+ls.missed.Load(), false

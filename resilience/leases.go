@@ -283,7 +283,7 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 }
 
 // replace replaces the current block with b, which may be nil, and gives back the unused units of
-// the old block. The lock of the lease is held.
+// the old block. ls.mu must be held.
 func (l *leases) replace(ls *lease, b *leaseBlock) {
 	old := ls.block.Swap(b)
 	if old == nil {

@@ -28,8 +28,8 @@ type ledger struct {
 	seed    maphash.Seed
 	mark    uint64 // identifies this process in the IDs of local charges
 	stripes [stripes]stripe
-	most    int64        // maximum number of records
-	records atomic.Int64 // number of records
+	most    int64 // maximum number of records
+	records atomic.Int64
 	rules   [256]atomic.Pointer[rule]
 	calls   atomic.Uint64 // the last number returned by nextCall
 	owing   atomic.Int64  // number of records with something to charge
@@ -82,7 +82,7 @@ type record struct {
 	state          string // the name of the limits that the first state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64            // when it was last reset, even in part, or a command was announced
+	resetAt        int64            // when the record was last reset, even in part, or a command was announced
 	epoch          uint32           // epoch of the newest answer
 	replaced       int64            // when the state got another generation; 0 once that is handled
 	debts          []*debt          // in the order in which their units were granted
@@ -155,8 +155,8 @@ func (l *ledger) unlock(set locked) {
 	}
 }
 
-// find returns the record of a claim, or nil. The lock of the claim's subject is held, as for all
-// functions below that use records or counts.
+// find returns the record of a claim, or nil. The lock of the claim's subject must be held, as for
+// all functions below that use records or counts.
 func (l *ledger) find(c *stint.Claim) *record {
 	s, key := l.identify(c)
 	return s.records[key]

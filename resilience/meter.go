@@ -114,9 +114,9 @@ func (c *count) fillOverruled(units, now int64) {
 	}
 }
 
-// drain subtracts units from the meter, if there is one, because they are given back. The units
-// were charged at the given time. Those that were refilled since are not subtracted. stored reports
-// whether the store has counted the units.
+// drain subtracts units that are given back from the meter, if there is one. at is the time of
+// their charge: units that have been refilled since are not subtracted. stored reports whether the
+// store has counted the units.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -140,9 +140,9 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise subtracts units from the meter, if there is one. The store charged these units at the
-// given time, and has given them back. Those that were refilled since are not subtracted. unraise
-// subtracts at most the amount by which answers of the store have raised the meter.
+// unraise subtracts units that the store has given back from the meter, if there is one. at is the
+// time of their charge: units that have been refilled since are not subtracted. unraise subtracts
+// at most the amount by which answers of the store have raised the meter.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)

@@ -40,11 +40,11 @@ type outageLog struct {
 
 	// The goroutine that sets watched owns these fields, until watchOutage takes over:
 	begun    time.Time
-	before   int64     // decisions made without the store before the outage
-	logged   int64     // decisions made without the store before the last message
-	loggedAt time.Time // when the last message was logged
-	auth     bool      // whether the last message reported that the store rejects our credentials
-	detailed bool      // whether a message about this outage has described a request
+	before   int64 // decisions made without the store before the outage
+	logged   int64 // decisions made without the store before the last message
+	loggedAt time.Time
+	auth     bool // whether the last message reported that the store rejects our credentials
+	detailed bool // whether a message about this outage has described a request
 
 	warned atomic.Bool // whether only a warning was logged about this outage so far
 }

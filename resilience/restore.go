@@ -28,8 +28,8 @@ import (
 type answer struct{ others, until, arrived int64 }
 
 const (
-	// maxLost is the maximum number of counts sent after a loss. The counts of the limits with the
-	// highest share of their capacity used are sent.
+	// maxLost is the maximum number of counts sent after a loss. If more counts were lost, those
+	// that have used the largest share of their capacity are sent.
 	maxLost = 65_536
 	// restorePause is the time between batches of counts.
 	restorePause = 10 * time.Millisecond
@@ -47,7 +47,7 @@ const (
 
 // keep saves the answers of a record that the next answer is about to replace. It saves only
 // answers from before any loss that is still to be noticed: those of an epoch before safe or of
-// another generation. The lock is held.
+// another generation. The lock of the record's stripe must be held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once per heartbeat
 		counts := false
@@ -107,18 +107,18 @@ type lostCount struct {
 	share float64
 }
 
-// part is a number of units that count until the given time.
 type part struct{ until, units int64 }
 
 // outdated reports whether an answer or a grant from the time since is outdated: the subject was
-// reset later, or so shortly before that the announcement may have come late. The lock is held.
+// reset later, or so shortly before that the announcement may have come late. The lock of the
+// record's stripe must be held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
 // lost returns the list all, with the usage of a record's limits before a loss added to it. It uses
-// only answers that arrived at or after since. The lock is held.
+// only answers that arrived at or after since. The lock of the record's stripe must be held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -142,7 +142,7 @@ func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCoun
 
 // own returns the units that the store has charged to this process and still counts, the oldest
 // first. It leaves out units that have yet to be charged to the store. For a meter, own returns
-// none, because the store's answer includes them. The lock is held.
+// none, because the store's answer includes them. The lock of the record's stripe must be held.
 func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	if c.unit > 0 {
 		return nil
@@ -167,8 +167,8 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage of limits before a loss: at most maxLost limits, those with the highest
-// share of their capacity used first.
+// lostAll returns the usage of limits before a loss: at most maxLost limits, those that had used
+// the largest share of their capacity first.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
