@@ -65,27 +65,27 @@ type StoreError struct {
 type StoreErrorKind string
 
 const (
-	// KindTimeout: no answer in time.
+	// KindTimeout means that no answer came in time.
 	KindTimeout StoreErrorKind = "timeout"
-	// KindUnreachable: the connection was refused or lost.
+	// KindUnreachable means that the connection was refused or lost.
 	KindUnreachable StoreErrorKind = "unreachable"
-	// KindAuth: the store rejects the user name or password, or does not permit the call. Only an
-	// operator can fix this. Nothing was done.
+	// KindAuth means that the store rejects the user name or password, or does not permit the call.
+	// Only an operator can fix this. Nothing was done.
 	KindAuth StoreErrorKind = "auth"
-	// KindFull: the store is out of memory. Nothing was done.
+	// KindFull means that the store is out of memory. Nothing was done.
 	KindFull StoreErrorKind = "full"
-	// KindReadOnly: the server is a replica now. Nothing was done.
+	// KindReadOnly means that the server is now a replica. Nothing was done.
 	KindReadOnly StoreErrorKind = "read-only"
-	// KindBusy: the store answers but cannot work at the moment. It is loading its data, is running
-	// a long script, or has lost a part of its cluster. Nothing was done.
+	// KindBusy means that the store answers but cannot work at the moment. It is loading its data,
+	// is running a long script, or has lost a part of its cluster. Nothing was done.
 	KindBusy StoreErrorKind = "busy"
-	// KindReply: the answer cannot be read or belongs to another call.
+	// KindReply means that the answer cannot be read or belongs to another call.
 	KindReply StoreErrorKind = "reply"
-	// KindMigrating: the subject's slot of a Redis Cluster is being moved. Nothing was done;
-	// other subjects are not affected.
+	// KindMigrating means that the subject's slot of a Redis Cluster is being moved. Nothing was
+	// done; other subjects are not affected.
 	KindMigrating StoreErrorKind = "migrating"
-	// KindRefused: the call was not made, because too many calls are waiting or the breaker is
-	// open.
+	// KindRefused means that the call was not made, because too many calls are waiting or the
+	// breaker is open.
 	KindRefused StoreErrorKind = "refused"
 	// KindOther is any other failure.
 	KindOther StoreErrorKind = ""

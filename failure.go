@@ -8,7 +8,7 @@ import (
 // FailurePolicy determines what happens to a request that the store cannot decide. Package
 // resilience applies it; any other store returns the error.
 type FailurePolicy struct {
-	// Mode is FailLocal unless set.
+	// Mode determines what happens to the request. The default is FailLocal.
 	Mode FailureMode
 	// Budget is the maximum time that a decision may take; if it is zero, the budget of the store
 	// applies. Use [StrictBudget] to prefer exact limits over quick answers.

@@ -78,7 +78,7 @@ type Limit struct {
 	// it is a multiple of Max: at most Burst in any Window, and Max per Window in the long run. For
 	// [AlgorithmBucket] it is the capacity. Other algorithms have no burst.
 	Burst int64
-	// Algorithm is [AlgorithmSliding] unless set.
+	// Algorithm determines how the limit counts. The default is [AlgorithmSliding].
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
 	// package resilience is in use. The limit stays strict across all processes. In return, all

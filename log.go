@@ -13,8 +13,8 @@ import (
 
 // WithLogger makes the limiter log its decisions: failures of the store at ERROR with the cause,
 // denials at WARN with the time to wait, settlements that are not charged in full at WARN, and
-// admissions at DEBUG. Each record has the limit and the shortened key. At most five records of
-// each kind are logged per second. By default the limiter logs nothing, because callers get the
+// admissions at DEBUG. Each record contains the limit and the shortened key. At most five records
+// of each kind are logged per second. By default the limiter logs nothing, because callers get the
 // decision and the error.
 func WithLogger(logger *slog.Logger) Option {
 	return optionFunc(func(l *Limiter) { l.log = &limiterLog{logger: cmp.Or(logger, slog.Default())} })

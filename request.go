@@ -83,7 +83,7 @@ type Request struct {
 	// other limit charges the estimate at once, as for a request without Hold. Zero means no hold.
 	// A request with a Hold cannot book ahead; [Limiter.WaitFor] waits for it without a booking.
 	Hold time.Duration
-	// Mode is [ModeTake] unless set.
+	// Mode determines what the request does. The default is [ModeTake].
 	Mode Mode
 	// MaxWait bounds how far ahead [ModeReserve] may book; zero means no bound.
 	MaxWait time.Duration
@@ -108,7 +108,7 @@ const (
 	// of limits in all of them.
 	MaxClaims = 16
 	MaxTotal  = 128
-	// MaxSubject is the largest length of a subject, a scope or a request ID in bytes.
+	// MaxSubject is the maximum length of a subject, a scope or a request ID, in bytes.
 	MaxSubject = 64 << 10
 	// MaxHold is the longest [Request.Hold].
 	MaxHold = 24 * time.Hour

@@ -84,7 +84,7 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 	return ls
 }
 
-// newLeasedID returns a random ID. A counter would not make IDs more unique, and cores would
+// newLeasedID returns a random ID. A counter would not make collisions less likely, and cores would
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 

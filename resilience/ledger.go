@@ -331,7 +331,7 @@ func (l *ledger) rule(limit *stint.Limit) *rule {
 // ahead of the local one.
 type clock struct {
 	start time.Time
-	ahead atomic.Int64 // in microseconds
+	ahead atomic.Int64 // how far the store's clock is ahead, in microseconds
 }
 
 func (c *clock) now() int64 {

@@ -14,7 +14,7 @@ import (
 // the rest of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // how much answers have raised stored, perhaps by charges of this process that were not answered
+	raised        int64 // weight by which answers have raised stored, perhaps because of unanswered charges of this process
 	at            int64
 }
 

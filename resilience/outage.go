@@ -40,8 +40,8 @@ type outageLog struct {
 
 	// The goroutine that sets watched owns these fields, until watchOutage takes over:
 	begun    time.Time
-	before   int64 // decisions made without the store before the outage
-	logged   int64 // decisions made without the store before the last message
+	before   int64 // number of decisions made without the store before the outage
+	logged   int64 // number of decisions made without the store before the last message
 	loggedAt time.Time
 	auth     bool // whether the last message reported that the store rejects our credentials
 	detailed bool // whether a message about this outage has described a request

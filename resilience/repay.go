@@ -316,7 +316,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	truth, units := o.left(c, claim), c.cost(claim)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
-	// The store gives back the units beyond truth, the rest, if they still count there.
+	// rest is the weight of the units beyond truth. The store gives it back, if it still counts
+	// there.
 	switch age, rest := now-o.seen(), c.weight(units-truth); {
 	case c.Algorithm == stint.AlgorithmBucket:
 		left += min(rest, c.given(time.Duration(age)))

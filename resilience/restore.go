@@ -49,7 +49,7 @@ const (
 // answers from before any loss that is still to be noticed: those of an epoch before safe or of
 // another generation. The lock of the record's stripe must be held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
-	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // at most once per heartbeat
+	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // save at most once per heartbeat
 		counts := false
 		for i := range rec.counts {
 			c := &rec.counts[i]
@@ -63,7 +63,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 			select {
 			case l.replaced <- rec:
 				rec.replaced = now
-			default: // a record that is left out is counted from zero, as without restoring
+			default: // the store counts a record that is left out from zero, as without restoring
 			}
 		}
 	}

@@ -20,12 +20,12 @@ import (
 type sender struct {
 	stack *Stack
 
-	charging    atomic.Bool // whether the goroutine that charges debts runs
+	charging    atomic.Bool // whether the goroutine that charges debts is running
 	nextDropped int64       // when drops may be logged again; used only by the goroutine that charges debts
 
 	mu      sync.Mutex
 	waiting []*job
-	working bool // whether the goroutine that does the jobs runs
+	working bool // whether the goroutine that does the jobs is running
 	dropped atomic.Int64
 }
 

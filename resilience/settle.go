@@ -276,7 +276,7 @@ func (l *ledger) unsettled(c stint.Charge, a *stint.Amendment) stint.Charge {
 	if len(c.Claims()) == 1 || a.Kind != stint.AmendSettle || c.Data().Hold > 0 {
 		return c
 	}
-	c.SetClaims(c.Claims()) // a copy
+	c.SetClaims(c.Claims()) // copies the claims
 	for i := range c.Claims() {
 		if claim := &c.Claims()[i]; l.settled.Has(c.Data().ID, claim) {
 			claim.Cost, claim.Costs = 0, nil
