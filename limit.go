@@ -19,23 +19,24 @@ const (
 	// With a Burst, it admits at most Burst in any Window, and Max per Window in the long run. It
 	// is the default.
 	AlgorithmSliding Algorithm = iota
-	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity: at most
-	// capacity + Max in any Window.
+	// AlgorithmBucket refills Max tokens per Window, continuously, up to its capacity. It admits at
+	// most capacity + Max in any Window.
 	AlgorithmBucket
 	// AlgorithmFixed counts in windows aligned to the Unix epoch, as Envoy's rate limit service
-	// does: at most 2·Max in any Window.
+	// does. It admits at most 2·Max in any Window.
 	AlgorithmFixed
 	// AlgorithmConcurrency admits Max holders at once. A holder that sends no heartbeat keeps its
 	// place for one Window. A request takes one place whatever its cost.
 	AlgorithmConcurrency
-	// AlgorithmCalendar counts in days, weeks, months or years of the calendar: at most Max in each
-	// period. The length of Window selects the period: 24 hours, 7 days, 31 days or 366 days.
+	// AlgorithmCalendar counts in days, weeks, months or years of the calendar. It admits at most
+	// Max in each period. The length of Window selects the period: 24 hours, 7 days, 31 days or 366
+	// days.
 	AlgorithmCalendar
 )
 
 var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency", "calendar"}
 
-// String returns the name of the algorithm in limit texts and store keys.
+// String returns the name of the algorithm, as in the text of a limit and in store keys.
 func (a Algorithm) String() string {
 	if int(a) < len(algorithmNames) {
 		return algorithmNames[a]

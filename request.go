@@ -40,8 +40,8 @@ type Claim struct {
 	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
 	// "output_tokens": 4096}, with a Cost of 1 for all other limits.
 	Costs Costs
-	// Shared marks a subject that stands for all callers together, such as a global ceiling. Bans
-	// do not apply to it, and its denials lead to no ban.
+	// Shared marks a subject that stands for all callers together, for example the subject of a
+	// global limit. Bans do not apply to it, and its denials lead to no ban.
 	Shared bool
 }
 

@@ -34,7 +34,7 @@ type Amendment struct {
 	// Kind selects what to do. It must be set.
 	Kind AmendmentKind
 	// Cost is the true cost, for [AmendSettle]. It applies to the limits that still count the
-	// charge; what exceeds the charged cost and has no room becomes a debt. If the request had a
+	// charge; the part above the charged cost that has no room becomes a debt. If the request had a
 	// Hold, the true cost is charged even if no limit counts the charge any more. For [AmendExtend]
 	// of a hold, Cost is the usage so far.
 	Cost int64
@@ -48,7 +48,7 @@ type Amendment struct {
 	// limits take the whole cost, because their debts end after one window.
 	MaxDebt int64
 	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
-	// for heartbeats on behalf of untrusted clients, and is valid only with that Kind.
+	// for heartbeats on behalf of untrusted clients, and is valid only with AmendExtend.
 	KnownOnly bool
 }
 

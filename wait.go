@@ -22,9 +22,9 @@ func (l *Limiter) Wait(ctx context.Context, subject string) (Decision, error) {
 	return l.WaitFor(ctx, l.request(subject, 1))
 }
 
-// WaitFor is Wait for any request, whatever its Mode. It waits no longer than the request's
-// MaxWait, if that is not zero. A request with a Hold books nothing: WaitFor asks again after the
-// RetryAfter of each denial, and earlier if the store announces that there may be room.
+// WaitFor is like Wait, but for any request, whatever its Mode. It waits no longer than the
+// request's MaxWait, if that is not zero. A request with a Hold books nothing: WaitFor asks again
+// after the RetryAfter of each denial, and earlier if the store announces that there may be room.
 func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 	if r.Hold > 0 {
 		return l.waitToHold(ctx, r)
@@ -110,12 +110,12 @@ type outcome uint8
 
 const (
 	useIt outcome = iota
-	// giveItBack: the waiter was canceled or denied, or it woke so late, for instance because its
-	// machine slept, that the booking no longer covers its use.
+	// giveItBack means that the waiter was canceled or denied, or that it woke so late, for
+	// instance because its machine slept, that the booking no longer covers its use.
 	giveItBack
-	// leaveIt: the store did not answer when asked to move the booking. The booking's instant is
-	// unknown, and its previous instant may now belong to another booking. A store that learns the
-	// instant later gives the booking back; otherwise the booking expires.
+	// leaveIt means that the store did not answer when asked to move the booking. The booking's
+	// instant is unknown, and its previous instant may now belong to another booking. A store that
+	// learns the instant later gives the booking back; otherwise the booking expires.
 	leaveIt
 )
 

@@ -24,7 +24,7 @@ type announcer interface {
 // second for one subject, however many callers wait and however much is given back. Asking does not
 // let a waiter overtake another. So a waiter that could not move up asks once more: by that time,
 // the waiters ahead of it, in other processes too, may have moved. A waiter that joins a line while
-// others in it move asks, too, because it has booked behind them.
+// other waiters in it are moving up also asks, because it has booked behind them.
 //
 // A missed announcement costs only time, because the booking remains. If the store announces
 // nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
@@ -35,7 +35,7 @@ type waiters struct {
 
 	mu    sync.Mutex
 	lines map[string][]*waiter // by the name of the subject, in order of arrival
-	asked map[string]time.Time // time at which a waiter of a line last asked
+	asked map[string]time.Time // time at which a waiter in a line last asked
 	heard map[string]time.Time // time at which a subject was last announced; "" stands for all subjects
 	hears bool
 	stop  context.CancelFunc // stops listening
@@ -67,7 +67,7 @@ type waiter struct {
 	pause time.Duration // minimum time between two calls that ask
 }
 
-// join adds a waiter for the decision d, which was requested at asked: a booking or a denial.
+// join adds a waiter for d, a booking or a denial that was requested at the time asked.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil
