@@ -38,11 +38,12 @@ type Row struct{ Name, Text string }
 type Rows uint8
 
 const (
-	// RowsChanged means the rows that have changed since the given version.
+	// RowsChanged means that Kept returned the rows that have changed since the given version.
 	RowsChanged Rows = iota
-	// RowsAll means all rows: the caller knew no version, or too much has changed.
+	// RowsAll means that Kept returned all rows: the caller knew no version, or too much has
+	// changed.
 	RowsAll
-	// RowsLeft means all rows of a table that has never had the given version: the table was lost,
-	// or replaced by an older copy. Rows that the caller knows may be missing.
+	// RowsLeft means that Kept returned all rows of a table that has never had the given version:
+	// the table was lost, or replaced by an older copy. Rows that the caller knows may be missing.
 	RowsLeft
 )

@@ -15,7 +15,7 @@ type Roster interface {
 	Present(ctx context.Context, last Presence) (Presence, error)
 }
 
-// Presence is the information of a [Roster] about the processes that share it.
+// Presence holds a [Roster]'s information about the processes that share it.
 type Presence struct {
 	// ID is the ID of the process.
 	ID string

@@ -20,7 +20,7 @@
 // refused connection, a silent server, a host without an address and a rejected password are not
 // errors: otherwise, a program that is restarted during an outage or a password change would exit.
 // If the store finds out later that a name key does not match, it logs that, and the failure policy
-// goes on deciding.
+// continues to decide.
 //
 // A program that prefers to fail at start calls Ping:
 //

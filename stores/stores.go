@@ -72,7 +72,7 @@ type Config struct {
 // Open opens the store of a URL: "memory", or one of the forms that package redisstore lists. With
 // Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
 //
-// It returns when the first attempt to connect has ended, after one second, or at the end of ctx,
+// Open returns when the first attempt to connect has ended, after one second, or at the end of ctx,
 // whichever comes first; ctx does not affect the store afterwards. An error reports a mistake that
 // waiting does not fix (see the package comment): it is a [*stint.InvalidError], which reveals
 // nothing of the URL, or [redisstore.ErrNameKey]. Open also returns an error if ctx was canceled.
