@@ -140,7 +140,6 @@ func (c Charge) Part(indexes ...int) Charge {
 	return part
 }
 
-// states returns the number of states that the store keeps for the claims of the charge.
 func (c *Charge) states() (n int) {
 	claims := c.Claims()
 	for i := range claims {

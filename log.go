@@ -52,7 +52,6 @@ func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err erro
 	}
 }
 
-// cut logs a settlement that is not charged in full.
 func (l *limiterLog) cut(ctx context.Context, c *Claim, cost, charged int64) {
 	if l == nil {
 		return

@@ -38,7 +38,7 @@ type waiters struct {
 	asked map[string]time.Time // time at which a waiter in a line last asked
 	heard map[string]time.Time // time at which a subject was last announced; "" stands for all subjects
 	hears bool
-	stop  context.CancelFunc // stops listening
+	stop  context.CancelFunc
 }
 
 // maxHeard is the maximum number of announced subjects that a limiter remembers. It remembers them

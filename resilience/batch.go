@@ -198,7 +198,6 @@ func (b *batch) free(w *waiter) {
 	b.spare.Put(w)
 }
 
-// enqueue queues a waiter, and starts a flight if one may start.
 func (b *batch) enqueue(w *waiter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

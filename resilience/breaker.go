@@ -146,7 +146,6 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	}
 }
 
-// failed reports whether an error is a failure of the store.
 func failed(err error) bool {
 	if errors.Is(err, context.Canceled) || errkind.Of(err) == stint.KindMigrating {
 		return false // the caller canceled, or one Cluster slot of many is unavailable
@@ -242,7 +241,6 @@ func (b *breaker) amend(ctx context.Context, batch []*driver.AmendCall, a *attem
 		func(ctx context.Context) { b.amendAll(ctx, batch) })
 }
 
-// amendAll amends charges in one call, or in one call each if the store cannot amend batches.
 func (b *breaker) amendAll(ctx context.Context, batch []*driver.AmendCall) {
 	if store, ok := b.store.(driver.BatchAmender); ok {
 		store.AmendBatch(ctx, batch)

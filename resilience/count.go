@@ -236,7 +236,6 @@ func (c *count) grant(units, at, now int64, stored bool) {
 	c.fill(units, now, stored)
 }
 
-// add adds to mine units that were granted at the given time.
 func (c *count) add(units, at int64) {
 	if c.inParts() {
 		n := c.number(at)

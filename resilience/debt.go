@@ -46,7 +46,7 @@ type debt struct {
 	sent     bool          // whether the debt was sent, so that the store may have charged it
 	flying   bool          // whether a call that charges the debt is under way
 	renamed  bool          // whether the ID is new, for example because the store may have forgotten the old one
-	refilled time.Duration // Refilled of the request that charged the debt last; see [driver.Terms]
+	refilled time.Duration // Refilled of the last request for the debt; see [driver.Terms]
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether the request ID was used again
 	refunded bool          // whether the debt was refunded, so that the request ID is no longer valid
@@ -133,7 +133,6 @@ func refundPart(c *stint.Charge, units int64) *job {
 	return newJob(part, stint.Amendment{Kind: stint.AmendSettle}, nil)
 }
 
-// isOther reports whether a claim belongs to a different record.
 func (r *record) isOther(c stint.Claim) bool { return c.Subject != r.subject || c.Scope != r.scope }
 
 func (r *record) claim(l *stint.Limit, units int64) stint.Claim {

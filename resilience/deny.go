@@ -240,8 +240,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits whose capacity is at least twice the
-// cost, or one less. A refund that could end such a denial is announced. A limit with a capacity
+// announced returns how long the request is denied by limits with a capacity of at least twice the
+// cost, minus one. A refund that could end such a denial is announced. A limit with a capacity
 // below the cost counts too, because it always denies the request.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()

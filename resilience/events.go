@@ -96,7 +96,6 @@ func observeMemory(ctx context.Context, o stint.Observer, source Source, r *stin
 	questions.Put(q)
 }
 
-// observeCall reports a call to the store, which started at begin, to an observer.
 func observeCall(ctx context.Context, o stint.Observer, op string, requests int, begin time.Time, err error) {
 	if o == nil {
 		return

@@ -118,7 +118,6 @@ func (l *ledger) close() {
 	_ = l.bans.Close() // Close of a store in memory never fails
 }
 
-// identify returns the stripe of a claim, and the key of its record.
 func (l *ledger) identify(c *stint.Claim) (s *stripe, key uint64) {
 	subject := maphash.String(l.seed, c.Subject)
 	key = mix(subject, oddSubject)

@@ -172,7 +172,6 @@ func sameClaim(a, b stint.Claim) bool {
 		func(a, b stint.Limit) bool { return contract.SameID(&a, &b) })
 }
 
-// ban records a ban, for decisions without the store.
 func (l *ledger) ban(subject string, d time.Duration) {
 	if d = min(d, stint.MaxWindow).Round(time.Microsecond); d >= stint.MinWindow {
 		_ = l.bans.Command(context.Background(), stint.Command{Kind: stint.CommandBan, Subject: subject, For: d})

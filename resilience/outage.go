@@ -30,13 +30,13 @@ import (
 type outageLog struct {
 	logger *slog.Logger
 
-	decisions atomic.Int64                     // number of requests that were decided without the store
-	others    atomic.Int64                     // number of other failed calls
-	cause     atomic.Pointer[stint.StoreError] // the last failure
-	votes     errkind.Votes                    // votes for what is wrong in this outage
-	example   atomic.Pointer[failedCall]       // a call that has failed since the last message, for the next message
-	worse     chan struct{}                    // signaled if the store rejects our credentials, or calls keep failing
-	watched   atomic.Bool                      // set during an outage
+	decisions atomic.Int64 // number of requests that were decided without the store
+	others    atomic.Int64 // number of other failed calls
+	cause     atomic.Pointer[stint.StoreError]
+	votes     errkind.Votes              // votes for what is wrong in this outage
+	example   atomic.Pointer[failedCall] // a call that has failed since the last message, for the next message
+	worse     chan struct{}              // signaled if the store rejects our credentials, or calls keep failing
+	watched   atomic.Bool                // set during an outage
 
 	// The goroutine that sets watched owns these fields, until watchOutage takes over:
 	begun    time.Time

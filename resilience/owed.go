@@ -31,7 +31,7 @@ type charged struct {
 	until  int64 // when the charge leaves its window
 	sure   int64 // any answer that arrives later than this counts the charge
 	units  int64
-	weight int64 // the weight charged to the meter
+	weight int64
 }
 
 const (

@@ -20,7 +20,6 @@ type holder struct {
 	void   int64 // the latest time at which an unanswered heartbeat may still arrive
 }
 
-// holder returns the holder with an ID, or nil.
 func (c *count) holder(id uint64) *holder {
 	for i := range c.holders {
 		if c.holders[i].id == id {

@@ -336,7 +336,6 @@ func (l *ledger) commanded(c *stint.Command, done bool, sent int64) {
 	}
 }
 
-// commandClaims returns a claim on the limits of a command, in the command's scope.
 func commandClaims(c *stint.Command) []stint.Claim {
 	return []stint.Claim{{Subject: c.Subject, Scope: c.Scope, Limits: c.Limits, Cost: max(c.Units, 1)}}
 }
