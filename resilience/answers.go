@@ -30,7 +30,7 @@ func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now 
 	uncounted := l.hear(r, d, call, late, now)
 	switch {
 	case !charged || late:
-	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // the booking did not move, so it is already counted
+	case r.Terms().Booked != nil && r.Terms().Booked.At == d.Charge.Data().At: // the booking did not move
 	case uncounted && r.Mode != driver.ModeForce && !l.fits(d, call, now, false):
 		l.overrule(r, d, now, false)
 	case r.Terms().Booked != nil:
@@ -86,7 +86,8 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 			if newer && !ahead { // the answer to a booking reports the usage at the booked time
 				if rec.blind(n, rec.born) && usages[j].Used > part && n.meter != nil {
 					m := n.metered(now)
-					m.local = max(m.local, n.weight(more)) // assume that others have used the units that were refilled so far
+					// Assume that others have used the units that were refilled so far.
+					m.local = max(m.local, n.weight(more))
 				}
 				n.hear(&usages[j], n.cost(c), part, more, at, call, rec.born, now)
 			}
@@ -145,7 +146,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // as far as this process knows, no limit denies the request, but only the store can allow it
+	if l.deny(&denied); fits { // no limit is known to deny it, but only the store can allow it
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}

@@ -253,7 +253,8 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		if d.Charge.Claims()[0].Cost < p.units { // during this pause, other processes may take units that are given back
+		// During the pause, other processes may take units that are given back.
+		if d.Charge.Claims()[0].Cost < p.units {
 			return now.mono + int64(p.length/4)
 		}
 	}

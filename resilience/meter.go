@@ -14,7 +14,7 @@ import (
 // the rest of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // weight by which answers have raised stored, perhaps because of unanswered charges of this process
+	raised        int64 // weight by which answers have raised stored, perhaps for unanswered charges of this process
 	at            int64
 }
 
@@ -83,7 +83,8 @@ func (c *count) meterLeft(t int64) int64 {
 // given back before that time.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1 // the level at which a process's share is enough
+	// At this level, the share of a process is enough.
+	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
 	}
