@@ -39,7 +39,7 @@ type document struct {
 	// Callers who reuse an id on purpose get nine requests for the price of one, so set it in the
 	// policies of routes where repeats do no harm, rather than here for all requests.
 	RequestID *requestIDDoc `yaml:"request_id"`
-	// Where a denied caller can ask for more: a text, or a URL (http, https, mailto). Denials and
+	// Where a denied caller can ask for more: text or a URL (http, https, mailto). Denials and
 	// the dashboard show it. Applies to tiers and policies without a contact of their own.
 	Contact string `yaml:"contact"`
 	// Which rate limit headers responses have.
@@ -197,7 +197,7 @@ type policyDoc struct {
 	// Requests are counted by the first of these identities that they have. The last one must be an
 	// identity that every request has. Default: the identity in the request's tier.
 	Identity list `yaml:"identity"`
-	// Attributes that divide the count: `method`, `host`, `route`, or a variable of the path.
+	// Attributes by which requests are counted separately: `method`, `host`, `route`, or a variable of the path.
 	Per list `yaml:"per"`
 	// Limits on the number of requests, or such limits for each tier by name, with `default` for
 	// tiers that are not named.

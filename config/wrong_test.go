@@ -38,10 +38,10 @@ stint.yaml:9: policies[4].request_id: has no effect in a policy with skip`},
 stint.yaml:6: policies[1].request_id.derive: equal requests are charged once, so up to nine would share one place of 2/30s concurrency of the tier "free"; do not derive ids where a concurrency limit applies`},
 	{"contacts", "contact: javascript:alert(1)\ntiers:\n  - {name: all, identity: ip, limits: 10/1m, contact: ' Ask Ann'}\n" +
 		"policies:\n  - {name: a, match: {path: /a}, skip: true, contact: Ann}\n  - {name: b, match: {path: /b}, limits: 1/1m, contact: 'https://'}\n",
-		`stint.yaml:1: contact: "javascript:alert(1)" is a URL with an unsupported scheme; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
-stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto
+		`stint.yaml:1: contact: "javascript:alert(1)" is a URL with an unsupported scheme; want text such as "Write to support@example.com for more", or a URL: http, https or mailto
+stint.yaml:3: tiers[0].contact: " Ask Ann" begins or ends with a space; want text such as "Write to support@example.com for more", or a URL: http, https or mailto
 stint.yaml:5: policies[0].contact: has no effect in a policy with skip
-stint.yaml:6: policies[1].contact: "https://" is not a URL; want a text such as "Write to support@example.com for more", or a URL: http, https or mailto`},
+stint.yaml:6: policies[1].contact: "https://" is not a URL; want text such as "Write to support@example.com for more", or a URL: http, https or mailto`},
 	{"usage", base + "policies:\n  - name: a\n    budget: 1000/1m\n    cost: 5\n    settle: {header: X-Cost}\n    usage:\n      preset: opnai\n" +
 		"      max_output: [max_tokens, /a~]\n      input: [\"\", /x, /x]\n      output: X Tokens\n      default_output: 0\n      bytes_per_token: 0\n" +
 		"      body: 2MiB\n      missing: event\n      prices: {m: {input: 1000}}\n" +

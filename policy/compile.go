@@ -217,7 +217,7 @@ func (c *compiler) requestID(key, header string, life, derive time.Duration) *re
 
 func (c *compiler) contact(key, text string) {
 	if wrong := syntax.WrongContact(text); wrong != "" {
-		c.mistake(key, "%s; want a text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
+		c.mistake(key, "%s; want text such as %q, or a URL: http, https or mailto", wrong, "Write to support@example.com for more")
 	}
 }
 

@@ -44,7 +44,7 @@ type Spec struct {
 	// window of the first rule that limits the request.
 	RequestID     string
 	RequestIDLife time.Duration
-	// Contact tells denied callers where to ask for more: text, or a URL (http, https, mailto). It
+	// Contact tells denied callers where to ask for more: text or a URL (http, https, mailto). It
 	// is the default for tiers and policies without a contact. "" means none.
 	Contact string
 	// Headers configures the response headers that report limits.
