@@ -24,9 +24,9 @@ type account struct {
 	mu     sync.Mutex
 	key    string // metadata key of the true cost, or ""
 	cost   string
-	weighs bool // whether the sizes of the answer's messages are added up
+	weighs bool // whether to add up the sizes of the messages sent
 	bytes  int64
-	begun  bool // whether a message of the answer was sent
+	begun  bool // whether any message was sent
 }
 
 func newAccount(v *policy.Verdict) *account {
@@ -101,8 +101,8 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	return o
 }
 
-// listenIn returns a context in which the account receives the metadata of [grpc.SetHeader] and
-// similar functions.
+// listenIn returns a context for the handler. The account sees the metadata that the handler passes
+// to [grpc.SetHeader] and similar functions with this context.
 func (a *account) listenIn(ctx context.Context) context.Context {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {
@@ -130,7 +130,7 @@ func (t *accountedTransport) SetTrailer(md metadata.MD) error {
 	return t.ServerTransportStream.SetTrailer(t.account.note(md))
 }
 
-// accountedStream is the stream that a handler gets.
+// accountedStream is the stream that a handler gets, so that the account sees what it sends.
 type accountedStream struct {
 	grpc.ServerStream
 	ctx     context.Context

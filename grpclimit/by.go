@@ -26,7 +26,7 @@ type KeyFunc func(context.Context) string
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
 // once, when it is opened. Under a concurrency limit ([stint.Concurrency]), a call keeps its place
 // until the handler returns. Health checks and reflection are calls like any other. To exempt some
-// calls, write an interceptor that invokes these interceptors only for the other calls.
+// calls, write an interceptor that calls these interceptors only for all other calls.
 //
 // The options are limits (at least one, unless [WithLimits] gives them), other options of package
 // stint, such as [stint.WithBans], and options of this package that are a [ByOption]. Without
@@ -52,7 +52,7 @@ func NewBy(key KeyFunc, options ...ByOption) (
 			own.set(b)
 			continue
 		}
-		general, _ := o.(stint.Option) // stint.New reports nil
+		general, _ := o.(stint.Option) // if this is nil, stint.New reports it
 		b.Options = append(b.Options, general)
 	}
 	b.Parts = []middleware.Part{b.Part}
@@ -156,9 +156,12 @@ var ErrNoKey = middleware.ErrNoKey
 // keyed decides calls by key and limits, without a guard.
 type keyed struct {
 	*middleware.Limits
-	key    KeyFunc
-	limits func(context.Context) []stint.Limit // nil: the limits passed to By
-	cost   func(context.Context) int64         // nil: 1
+	key KeyFunc
+	// limits returns the limits of a call. If it is nil or returns none, the limits passed to By
+	// apply.
+	limits func(context.Context) []stint.Limit
+	// cost returns the cost of a call. If it is nil, the cost is 1.
+	cost func(context.Context) int64
 }
 
 // Decide charges the key of a call.

@@ -18,13 +18,13 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call holds the state of a call while it is checked and served, or of a stream with messages that
-// are checked one by one.
+// call holds the state of a call while it is checked and served. If the call is a stream, its
+// messages may be checked one by one.
 type call struct {
 	fields
 	server  *server
 	input   policy.Input
-	verdict *policy.Verdict // on the call, or on the last message
+	verdict *policy.Verdict // the verdict on the call, or on the last message of a stream
 }
 
 func (s *server) newCall(ctx context.Context, method string) *call {
@@ -44,20 +44,20 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// fields presents the metadata of a call as header fields. Its context is that of the call, with
-// the same lifetime.
+// fields gives access to the metadata of a call as header fields. It stores the context of the
+// call, because it lives only as long as the call.
 type fields struct{ ctx context.Context }
 
-// Values implements the Header of [policy.Input]. Metadata keys are in lower case.
+// Values implements [policy.Input.Header]. Metadata keys are in lower case.
 func (f fields) Values(name string) []string {
 	return metadata.ValueFromIncomingContext(f.ctx, strings.ToLower(name))
 }
 
-// Claim implements the Claims of [policy.Input].
+// Claim implements [policy.Input.Claims].
 func (c *call) Claim(name string) string { return c.server.claims(c.ctx, name) }
 
-// judge asks the guard about the call. It returns the trailer to set, if any, and the error of a
-// refused call.
+// judge lets the guard decide the call. It returns the trailer to set, if any, and an error if the
+// call is refused.
 func (c *call) judge() (metadata.MD, error) {
 	v := new(policy.Verdict)
 	c.verdict = v
@@ -68,7 +68,7 @@ func (c *call) judge() (metadata.MD, error) {
 		if errors.Is(err, ErrNoKey) {
 			return nil, &notMade{err, status.New(codes.Internal, err.Error())}
 		}
-		if _, invalid := errors.AsType[*stint.InvalidError](err); invalid { // a repeat would fail too
+		if _, invalid := errors.AsType[*stint.InvalidError](err); invalid { // a retry would fail too
 			return nil, status.Error(codes.Internal, "the call could not be processed")
 		}
 		return c.refuse(unavailable())
@@ -91,9 +91,9 @@ func peerOf(ctx context.Context) netip.Addr {
 	if tcp, ok := p.Addr.(*net.TCPAddr); ok {
 		return tcp.AddrPort().Addr()
 	}
-	// If the gRPC server runs behind net/http, the peer's address is a text whose network is "tcp"
-	// even on a Unix socket, where the client chooses the text. So the local address must be a TCP
-	// address too.
+	// If the gRPC server runs behind net/http, the peer's address is a string with the network
+	// "tcp", even on a Unix socket, where the client can choose that string. So the local address
+	// must be a TCP address too.
 	if p.Addr.Network() != "tcp" || p.LocalAddr == nil || p.LocalAddr.Network() != "tcp" {
 		return netip.Addr{}
 	}

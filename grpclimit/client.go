@@ -33,7 +33,7 @@ func newClient(api *outbound.Client, perMessage bool) *client {
 // pushback, all processes that share the store pause for that long. If it gives both, the longer
 // one applies. After a ResourceExhausted without a delay, the processes pause for a second. They
 // also do so after a message that was too large, because gRPC uses the same code for it. A negative
-// pushback asks for no pause.
+// pushback causes no pause.
 func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	c := newClient(api, false)
 	return func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker,
@@ -84,11 +84,15 @@ func (c *client) stream() grpc.StreamClientInterceptor {
 // clientStream is a stream to a service that may ask clients to slow down.
 type clientStream struct {
 	grpc.ClientStream
-	client    *client
-	ctx       context.Context // of the stream; calling its Context method would end gRPC's retries
+	client *client
+	// ctx is the context of the stream. It is kept here because a call of the stream's own Context
+	// method would end gRPC's retries.
+	ctx       context.Context
 	abort     context.CancelFunc
 	oneAnswer bool // whether the first message received is the last
-	paused    bool // whether the final status was handled; needs no lock, because gRPC forbids concurrent calls of RecvMsg
+	// paused reports whether the final status was handled. It needs no lock, because gRPC forbids
+	// concurrent calls of RecvMsg.
+	paused bool
 }
 
 // SendMsg waits for a turn if messages need one. An error ends the stream, as gRPC requires.
@@ -110,7 +114,7 @@ func (s *clientStream) RecvMsg(m any) error {
 		s.client.pause(err, s.Trailer())
 	}
 	if err != nil || s.oneAnswer {
-		s.abort() // the stream is over: free its context
+		s.abort() // the stream has ended: free its context
 	}
 	return err
 }

@@ -5,7 +5,8 @@
 //	unary, stream := grpclimit.ByIP(stint.PerMinute(100))
 //	server := grpc.NewServer(grpc.UnaryInterceptor(unary), grpc.StreamInterceptor(stream))
 //
-// Per user, where userOf is a func(context.Context) string, and across processes, through Redis:
+// To limit each user across processes, through Redis, where userOf is a func(context.Context)
+// string:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
@@ -26,8 +27,8 @@
 //
 // A guard decides every call before its handler runs. For its policies, a call is a POST to the
 // path "/package.Service/Method" on the host that the client dialed, and metadata are its header
-// fields. Put interceptors that authenticate callers before these in the chain, and pass their
-// results with [WithClaims]. A stream counts once, unless its messages count: see
+// fields. Put interceptors that authenticate callers before these interceptors in the chain, and
+// pass their results with [WithClaims]. A stream counts once, unless its messages count: see
 // [MessageServerInterceptor].
 //
 // A denied call ends with ResourceExhausted. The message names the policy or tier, never the

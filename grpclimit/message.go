@@ -18,7 +18,7 @@ type messageStream struct {
 	call *call
 	stop context.CancelCauseFunc // ends the handler's context
 
-	mu      sync.Mutex // guards the fields below: handlers may receive in another goroutine
+	mu      sync.Mutex // guards the fields below: a handler may receive in another goroutine
 	finish  func(policy.Outcome)
 	trailer metadata.MD
 	denial  error
@@ -93,14 +93,14 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 		s.trailer, s.finish = trailer, finish
 	}
 	s.mu.Unlock()
-	if over && finish != nil { // the message came too late for the handler
+	if over && finish != nil { // the handler returned before it got the message
 		finish(s.account.outcome(s.call.ctx, nil))
 	}
 }
 
-// succeed prepares for the verdict on the next message. It returns the function that finishes the
-// previous message, or nil. From then on, only RecvMsg uses the verdict, until it calls admit or
-// deny. succeed fails if the handler has returned.
+// succeed prepares the stream for the verdict on the next message. It returns the function that
+// finishes the previous message, or nil if there is none. After that, only RecvMsg uses the
+// verdict, until it calls admit or deny. succeed fails if the handler has returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,7 @@ import (
 // pushbackKey is the trailer in which a server tells gRPC's retry policies when to retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// outageRetry is the wait that a client gets for a call that could not be decided because the store
-// failed.
+// outageRetry is the wait that a client is given when the store has failed.
 const outageRetry = time.Second
 
 // refusal describes why a call is refused, and when to retry it. It contains nothing from the call.
@@ -103,15 +102,15 @@ func kindAndName(rule *policy.Rule) (kind, name string) {
 	return "tier", rule.Tier
 }
 
-// refuse returns the trailer and the status of a refused call.
+// refuse returns the trailer and the error of a call that is refused for the reason r.
 func (c *call) refuse(r refusal) (metadata.MD, error) {
 	message, pushback := r.reason+", retrying does not help", "-1"
 	var details []protoadapt.MessageV1
 	if r.wait != stint.Never {
 		message = r.reason + ", retry in " + r.wait.String()
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(r.wait)})
-		// If the wait ends after the call's deadline, the client must not retry: it would wait in
-		// vain, and then report only that the deadline was exceeded.
+		// If the wait ends after the call's deadline, the client must not retry: it would only wait
+		// until the deadline, and then report that the deadline was exceeded.
 		if deadline, ok := c.ctx.Deadline(); !ok || r.wait < time.Until(deadline) {
 			pushback = strconv.FormatInt(r.wait.Milliseconds(), 10)
 		}
@@ -153,7 +152,7 @@ func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if wait == 0 {
 		wait = state.ResetAfter
 	}
-	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // otherwise the time is unknown
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // otherwise there is no known time
 		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))
 	}

@@ -7,7 +7,7 @@ import (
 
 type format uint8
 
-// These are the formats of an answer, in the order of preference for a client that has none.
+// The formats of an answer. Among formats that suit a client equally well, the first one is used.
 const (
 	formatJSON format = iota
 	formatProblem
@@ -27,12 +27,11 @@ const maxAccept = 1024
 
 // negotiate chooses the format that the client prefers according to the values of its Accept
 // header. The format with the highest quality wins. Among formats of equal quality, the one that
-// the header names most precisely wins, and then the one that is first in the list of formats.
-// negotiate chooses JSON if no format is acceptable. Parameters of media types other than q are
-// ignored.
+// the header names most precisely wins, and then the one that is first in the list of formats. It
+// chooses JSON if no format is acceptable. Parameters of media types other than q are ignored.
 //
-// It is written by hand because it runs for every denial. It does not allocate (a whole denial
-// allocates at most twice, for its header fields), and it reads a bounded part of the header.
+// negotiate runs for every denial, so it does not use a library: it does not allocate, and it reads
+// at most maxAccept bytes.
 func negotiate(values []string) format {
 	if len(values) == 0 || len(values) == 1 && values[0] == "*/*" {
 		return formatJSON
@@ -104,7 +103,7 @@ func parseQuality(s string) (quality float64, ok bool) {
 	return quality, err == nil && quality <= 1
 }
 
-// cutElement cuts a list at its first separator outside of a quoted string.
+// cutElement cuts a list at the first separator that is not in a quoted string.
 func cutElement(list string, separator byte) (element, rest string) {
 	quoted := false
 	for i := 0; i < len(list); i++ {

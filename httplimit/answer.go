@@ -13,20 +13,20 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial describes a refused request to a function that answers it. It is valid until the function
-// returns.
+// Denial describes a refused request for a function that answers it. It is valid until that
+// function returns.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
 	// RetryAfter is the wait in the Retry-After header, in whole seconds, or [stint.Never].
 	RetryAfter time.Duration
-	// Policy is the name of the policy or tier whose limit denied; "" if the limit is unknown. Tier
-	// is the name of the request's tier. Both names come from the configuration.
+	// Policy is the name of the policy or tier whose limit denied the request; "" if the limit is
+	// unknown. Tier is the name of the request's tier. Both names come from the configuration.
 	Policy, Tier string
-	// Contact is a text or a URL that tells the client where to ask for a higher limit; "" if there
+	// Contact is text or a URL that tells the client where to ask for a higher limit; "" if there
 	// is none.
 	Contact string
-	// Violated lists the limits that denied, by their names in RateLimit-Policy.
+	// Violated lists the names of the limits that denied the request, as in RateLimit-Policy.
 	Violated []string
 	// Verdict is the complete verdict. Under [By] its Set is nil and its Tier is "".
 	Verdict *policy.Verdict
@@ -50,7 +50,9 @@ type notice struct {
 	message string
 	json    string // the beginning of the plain JSON body
 	problem string // the beginning of the problem+json body, including the type
-	rest    string // the part of the problem+json body from the title to the end of the detail, without the closing quote
+	// rest is the part of the problem+json body from the title to the end of the detail, without
+	// the closing quote.
+	rest string
 }
 
 // newNotice returns a notice. problem is a problem type that is registered with IANA, or
@@ -86,7 +88,7 @@ var (
 		"about:blank", "Internal Server Error")
 )
 
-// outageSeconds is the Retry-After in seconds when the store has failed.
+// outageSeconds is the value of Retry-After when the store has failed.
 const outageSeconds = 1
 
 // answer sets the header fields about limits, and answers a request that was denied or could not be
@@ -162,7 +164,7 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.write(w, r, n, seconds)
 }
 
-// setRetry sets Retry-After, or removes it if waiting does not help.
+// setRetry sets Retry-After, or removes it if seconds is 0, because waiting does not help.
 func (x *exchange) setRetry(h http.Header, seconds int64) {
 	if seconds == 0 {
 		setFixed(h, fieldRetryAfter, nil)
@@ -189,8 +191,8 @@ func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seco
 	}
 }
 
-// appendBody appends the body of an answer. All text in it comes from the configuration, except
-// numbers and the id of the denial.
+// appendBody appends the body of an answer. Except for numbers and the id of the denial, all text
+// in the body comes from the configuration.
 func (x *exchange) appendBody(b []byte, f format, n *notice, seconds int64) []byte {
 	switch f {
 	case formatPlain:

@@ -14,13 +14,12 @@ import (
 const (
 	// maxDigest is the maximum length in bytes of a body from which a request id is derived.
 	maxDigest = 64 << 10
-	// digestTime is the time within which the part of a body that is read before the decision must
-	// arrive.
+	// digestTime is the time limit for the part of a body that is read before the decision.
 	digestTime = 10 * time.Second
 )
 
-// Digest implements the Content of [policy.Input]. It reads the whole body, and puts it back for
-// the handler. This takes memory and time. So Digest derives no id if the body is too long or of
+// Digest implements [policy.Input.Content]. It reads the whole body, and puts it back for the
+// handler. Because this takes memory and time, Digest derives no id if the body is too long or of
 // unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
 // read, the request is still decided, without an id: banned and denied clients get their usual
 // answer, and other clients are charged.
@@ -49,7 +48,7 @@ func (x *exchange) Digest() string {
 	return string(h.Sum(nil))
 }
 
-// answerUnread answers a request that was allowed but has a body that could not be read.
+// answerUnread answers a request that was allowed but whose body could not be read.
 func (x *exchange) answerUnread(w http.ResponseWriter, r *http.Request) {
 	n := malformedNotice
 	var tooLarge *http.MaxBytesError

@@ -6,11 +6,11 @@
 //	...
 //	http.ListenAndServe(":8080", httplimit.ByIP(stint.PerMinute(100))(mux))
 //
-// Per user, where userOf is a func(*http.Request) string:
+// To limit each user, where userOf is a func(*http.Request) string:
 //
 //	http.ListenAndServe(":8080", httplimit.By(userOf, stint.PerMinute(100))(mux))
 //
-// Across processes, through Redis:
+// To share the limit between processes, through Redis:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
@@ -142,11 +142,11 @@
 //
 // # After the response
 //
-// If a policy settles costs, refunds or limits concurrency, the middleware watches the response: it
-// records the status, the length, and the value of the header with the true cost. It removes that
-// header, so that it is not sent. A handler that streams may set that header after the body. The
-// handler's ResponseWriter still supports flushing, hijacking, pushing, notification of closed
-// connections, and http.ResponseController as before. All other requests are served with the
+// If a policy settles costs, gives refunds or limits concurrency, the middleware watches the
+// response: it records the status, the length, and the value of the header with the true cost. It
+// removes that header, so that it is not sent. A handler that streams may set that header after the
+// body. The handler's ResponseWriter still supports flushing, hijacking, pushing, notification of
+// closed connections, and http.ResponseController as before. All other requests are served with the
 // original writer.
 //
 // The recorded status is the one that was sent, even if the handler panics afterwards. If the
@@ -168,6 +168,6 @@
 //   - the lifetime of hijacked connections
 //
 // A watched response ends only when the store has recorded its outcome, but waits for at most three
-// seconds if the store does not respond. A place that could not be given back expires by itself,
-// and so does a charge that could not be corrected.
+// seconds if the store does not respond. A place that could not be given back, or a charge that
+// could not be corrected, expires by itself.
 package httplimit

@@ -38,7 +38,7 @@ func FormField(name string) KeyFunc {
 	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
 		case http.MethodPost, http.MethodPut, http.MethodPatch:
-		default: // net/http takes the field from the query
+		default: // net/http reads only the query
 			return nil
 		}
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -140,7 +140,7 @@ func peekBody(r *http.Request) []byte {
 	return head
 }
 
-// failed is the rest of a body that could not be read.
+// failed is the rest of a body that could not be read. Reading it returns the same error again.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }

@@ -64,11 +64,14 @@ type limit struct {
 	*responder
 	*middleware.Limits
 	counts []*count
-	limits func(*http.Request) []stint.Limit // limits of the first count; nil: the limits in its Options
-	cost   func(*http.Request) int64         // cost in all counts; nil: 1
+	// limits returns the limits of a request for the first count. If it is nil or returns none, the
+	// limits in the Options of that count apply.
+	limits func(*http.Request) []stint.Limit
+	// cost returns the cost of a request in all counts. If it is nil, the cost is 1.
+	cost func(*http.Request) int64
 }
 
-// count is one of the counts of a request: from [By] or from an [AndBy].
+// count is one of the counts to which a request is charged: that of [By], or that of an [AndBy].
 type count struct {
 	middleware.Part
 	key   KeyFunc
@@ -92,7 +95,7 @@ func newLimit(key KeyFunc, options []ByOption) (*limit, error) {
 			own.applyToBy(b)
 			continue
 		}
-		general, _ := o.(stint.Option) // stint.New reports nil
+		general, _ := o.(stint.Option) // if this is nil, stint.New reports it
 		first.Options = append(first.Options, general)
 	}
 	first.Errs = append(first.Errs, l.errs...)
@@ -127,7 +130,7 @@ func (l *limit) handle(x *exchange, w http.ResponseWriter, r *http.Request, next
 	x.serve(w, r, next, l.Follow(r.Context(), x.v))
 }
 
-// ask appends an Ask for each part, up to and including the first part for which the request has no
+// ask appends an Ask for each count, up to and including the first one for which the request has no
 // key.
 func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	cost := int64(1)
@@ -151,7 +154,7 @@ func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	return asks
 }
 
-// describe appends the texts for the results.
+// describe appends the texts for results to the slice to.
 func (l *limit) describe(results []policy.Result, to []*ruleText) []*ruleText {
 	for i := range results {
 		r := &results[i]

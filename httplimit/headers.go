@@ -38,14 +38,14 @@ const drafted = 8
 type draft struct {
 	text  []byte
 	parts []part
-	// resets caches values of fieldReset, by the last four bits of the number.
+	// resets caches values of fieldReset. The last four bits of a number are its index.
 	resets [16]struct {
 		number int64
 		value  []string
 	}
 }
 
-// part is a header field and the end of its value in the text.
+// part is a header field in a draft. Its value ends at index end of the draft's text.
 type part struct {
 	field  string
 	end    int
@@ -57,8 +57,7 @@ func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 // endField adds field f to the draft. Its value is the text since the previous field.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
-// number sets a header field to a number if the number is small, and otherwise adds the field to
-// the draft.
+// number sets header field f to n if n is small, and otherwise adds the field to the draft.
 func (d *draft) number(h http.Header, f string, n int64) {
 	if uint64(n) < smallNumbers {
 		h[f] = decimals[n : n+1 : n+1]
@@ -68,9 +67,9 @@ func (d *draft) number(h http.Header, f string, n int64) {
 	d.parts = append(d.parts, part{f, len(d.text), n})
 }
 
-// setReset is like number, for the time of a reset. An earlier value can often be reused: requests
-// that are allowed within one second by limits with the same window have the same reset time, and
-// requests that are denied have only a few different ones.
+// setReset is like number, for fieldReset. An earlier value can often be reused: requests that are
+// allowed within one second by limits with the same window have the same reset time, and denied
+// requests have only a few different ones.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value
@@ -109,7 +108,6 @@ func setFixed(h http.Header, f string, value []string) {
 	h[f] = value
 }
 
-// Values that never change.
 var (
 	isTrue  = fixed("true")
 	noStore = fixed("no-store")
@@ -136,8 +134,8 @@ func fixed(value string) []string {
 	return []string{value}
 }
 
-// setHeaders sets those header fields about limits whose values are fixed, and adds the other
-// fields to the draft. The argument seconds is the value of Retry-After, or 0.
+// setHeaders sets the header fields about limits. Fields without a cached value go into the draft.
+// seconds is the value of Retry-After, or 0 if the answer has none.
 func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	if !x.shown.OmitX || !x.v.Decision.Allowed {
 		x.findDecisive()
@@ -150,8 +148,8 @@ func (x *exchange) setHeaders(h http.Header, seconds int64) {
 	}
 }
 
-// setX sets the X fields, which show the limit that matters most. It replaces the X fields of an
-// outer layer.
+// setX sets the X fields, which show the limit that matters most. They replace X fields that an
+// outer layer has set.
 func (x *exchange) setX(h http.Header, seconds int64) {
 	var degraded []string
 	if x.v.Decision.Degraded {
@@ -188,9 +186,10 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// findDecisive finds the same state as [stint.Decision.Decisive], with the texts of its limit.
-// There is one exception: a concurrency limit that does not deny ranks below every other limit,
-// because its places are usually given back soon, at times that cannot be predicted.
+// findDecisive sets rule, limit and state to those of the limit that matters most to the client.
+// This is the limit that [stint.Decision.Decisive] returns, with one exception: a concurrency limit
+// that does not deny ranks below every other limit, because its places are usually given back soon,
+// at times that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {
@@ -257,7 +256,7 @@ func (x *exchange) setDecisive() {
 	x.endField(fieldRateLimit)
 }
 
-// appendItem appends an item of RateLimit. The effective window of a limit that denies is the time
+// appendItem appends l's item of RateLimit. The effective window of a limit that denies is the time
 // until it has room. For any other limit, it is the time until the limit is unused: a client that
 // spreads the remaining units over that time is never denied.
 func appendItem(b []byte, l *limitText, s stint.State) []byte {

@@ -101,12 +101,13 @@ func FirstOf(keys ...KeyFunc) KeyFunc {
 	}
 }
 
-// Everyone makes all requests share one count. It protects the server behind the handler, but is
-// not fair to clients: one client can use up the count. The key is never banned.
+// Everyone returns a KeyFunc that gives all requests the same key, so that they share one count. A
+// limit on everyone protects the server behind the handler, but is not fair to clients: one client
+// can use up the limit. The key is never banned.
 func Everyone() KeyFunc {
 	return func(*http.Request) string { return everyone }
 }
 
-// everyone is the key of [Everyone] in this process. It is secret: a caller that chose the same key
-// for itself would share this count, and could not be banned.
+// everyone is the key of [Everyone] in this process. It is secret, because a caller that could
+// choose it as its own key could not be banned.
 var everyone = middleware.Everyone + rand.Text()

@@ -11,8 +11,8 @@ import (
 )
 
 // New returns middleware in which a guard decides every request. Allowed requests are passed to the
-// handler, with header fields that show the units that are left. Other requests are answered with
-// 429, or with 503 if the store cannot be reached.
+// handler, with header fields that show the remaining units. Other requests are answered with 429,
+// or with 503 if the store cannot be reached.
 //
 // It works with any router that accepts middleware of the type func(http.Handler) http.Handler. Put
 // it after authentication if tiers depend on claims ([WithClaims]), and before expensive work.
@@ -32,10 +32,10 @@ func New(guard *policy.Guard, options ...GuardOption) func(http.Handler) http.Ha
 }
 
 // NewAnswer returns a function that answers requests as the middleware of [New] does. It is for
-// programs that get their verdicts in another way, such as proxies, and servers that decide
-// requests for other programs. The function sets the header fields about limits, and answers a
-// request that was denied or could not be decided. It reports whether it answered the request. If
-// not, the request may go ahead.
+// programs that get their verdicts in another way, such as proxies, or servers that decide requests
+// for other programs. The function sets the header fields about limits, and answers a request that
+// was denied or could not be decided. It reports whether it answered the request. If not, the
+// request may go ahead.
 //
 // A verdict may come from a source other than a guard, but without a Set its limits are not
 // reported. The function is safe for concurrent use. NewAnswer panics if an option is invalid.
@@ -59,7 +59,8 @@ func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Requ
 	}
 }
 
-// judge asks a guard about a request, and serves the request if it is allowed.
+// judge lets guard decide a request. It passes an allowed request to next, and answers any other
+// request itself.
 func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Request, next http.Handler) {
 	x.writer = w
 	in := &x.in
@@ -78,7 +79,7 @@ func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Req
 }
 
 // exchange is a request and its answer. Exchanges are reused, so a response must not refer to the
-// memory of its exchange.
+// memory of an exchange.
 type exchange struct {
 	*responder
 	request *http.Request
@@ -86,9 +87,9 @@ type exchange struct {
 	shown   *policy.Headers
 	in      policy.Input
 	v       *policy.Verdict
-	unread  error         // reason why the body could not be read before the decision
-	head    []byte        // the beginning of the body, if read to estimate usage
-	rest    io.ReadCloser // the body after head
+	unread  error         // why the body could not be read before the decision
+	head    []byte        // the beginning of the body, if it was read to estimate usage
+	rest    io.ReadCloser // the rest of the body, after head
 	whole   bool          // whether head is the whole body
 	// rules holds the texts of the enforced rules, in the order of the verdict's results.
 	rules []*ruleText
@@ -135,8 +136,8 @@ func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Re
 	})
 }
 
-// end releases the exchange for another request. The verdict is reused too, unless the handler
-// could get it with [FromContext] and keep it.
+// end makes the exchange available for another request. The verdict is reused too, unless the
+// handler could get it with [FromContext] and keep it.
 func (x *exchange) end() {
 	if x.shares {
 		x.v = nil
@@ -148,5 +149,5 @@ func (x *exchange) end() {
 	x.idle.Put(x)
 }
 
-// Claim implements the Claims of [policy.Input].
+// Claim implements [policy.Input.Claims].
 func (x *exchange) Claim(name string) string { return x.claims(x.request, name) }

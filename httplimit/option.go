@@ -65,7 +65,7 @@ func (o byOption) applyToBy(b *by) { o.set(b) }
 type by struct {
 	middleware.Config
 	limit *limit
-	first *count // the count of By itself, as opposed to those of AndBy
+	first *count // count for By's own key; AndBy adds more
 }
 
 // responder holds the settings and state for answering requests, whether a guard or [By] decides
@@ -74,9 +74,9 @@ type responder struct {
 	claims  func(*http.Request, string) string
 	denied  func(http.ResponseWriter, *http.Request, *Denial)
 	failed  func(http.ResponseWriter, *http.Request, error)
-	headers *policy.Headers // nil: from the configuration
-	shares  bool            // pass the verdict to the handler
-	timeout time.Duration   // for one write of a response
+	headers *policy.Headers // if nil, the configuration selects them
+	shares  bool            // whether the handler gets the verdict
+	timeout time.Duration   // time limit for one write of a response
 	random  func() float64  // in [0, 1)
 	idle    sync.Pool       // holds *exchange
 	texts   atomic.Pointer[setText]
@@ -110,25 +110,25 @@ func WithClaims(claims func(r *http.Request, name string) string) GuardOption {
 	return guardOption(func(f *responder) { f.claims = claims })
 }
 
-// WithDenied replaces the answer to refused requests, 429 or 503. The header fields about limits
-// and Retry-After are set before the function is called. By default, the middleware calls
+// WithDenied replaces the answer, 429 or 503, to requests that are refused. The header fields about
+// limits and Retry-After are set before the function is called. By default, the middleware calls
 // [Denial.Answer].
 func WithDenied(denied func(w http.ResponseWriter, r *http.Request, d *Denial)) AnswerOption {
 	return forAnswer(func(f *responder) { f.denied = denied })
 }
 
 // WithError replaces the answer to requests that could not be decided. Either the store failed and
-// the failure mode is "error", or the request has no key ([ErrNoKey]) or invalid limits or costs.
-// By default, the answer is 503 if the store failed, and 500 otherwise. The function may also serve
-// the request. It is not called if the request's context has ended, or for a body that could not be
-// read.
+// the failure mode is "error", or the request has no key ([ErrNoKey]), invalid limits or an invalid
+// cost. By default, the answer is 503 if the store failed, and 500 otherwise. The function may also
+// serve the request. It is not called if the request's context has ended, or for a body that could
+// not be read.
 func WithError(failed func(w http.ResponseWriter, r *http.Request, err error)) AnswerOption {
 	return forAnswer(func(f *responder) { f.failed = failed })
 }
 
 // WithHeaders selects the header fields about limits. By default, the configuration selects them.
 // [By] has no configuration: by default, it sends the X fields, with Reset in seconds since 1970,
-// and adds a jitter of a fifth to Retry-After if the key is [Everyone].
+// and adds a jitter of up to a fifth to Retry-After if the key is [Everyone].
 func WithHeaders(headers policy.Headers) AnswerOption {
 	return forAnswer(func(f *responder) {
 		f.headers = &headers
@@ -152,7 +152,7 @@ func WithName(name string) ByOption {
 
 // WithLimits gives each request under [By] its own limits, such as those of the customer, from a
 // database or a verified token. If the function returns none, the limits passed to By apply. If By
-// has none either, the request is not limited. In a shared store, the limits need a name
+// has no limits either, the request is not limited. In a shared store, the limits need a name
 // ([WithName]).
 //
 //	plan := func(r *http.Request) []stint.Limit {
@@ -202,8 +202,9 @@ func AndBy(name string, key KeyFunc, limits ...stint.Limit) ByOption {
 	}}
 }
 
-// WithStore sets the store in which [By] counts. Use Redis for limits that apply across processes,
-// or any store that you monitor and close yourself. Package stores opens one:
+// WithStore sets the store in which [By] counts. Use a store in Redis for limits that apply across
+// processes, or pass any store that you want to monitor and close yourself. Package stores opens a
+// store:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...
@@ -216,7 +217,7 @@ func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}
 }
 
-// defaultSendTimeout is half of the default of nginx's send_timeout.
+// defaultSendTimeout is half of nginx's default send_timeout.
 const defaultSendTimeout = 30 * time.Second
 
 // WithSendTimeout sets the time after which a response is cut off if there is data to send but the
@@ -228,8 +229,8 @@ func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }
 
-// WithVerdict passes the verdict to the handler; see [FromContext]. This is not the default,
-// because a copy of the request and a new context take two allocations.
+// WithVerdict passes the verdict to the handler; see [FromContext]. It is off by default, because a
+// copy of the request and a new context take two allocations.
 func WithVerdict() Option {
 	return option{set: func(f *responder) { f.shares = true }}
 }

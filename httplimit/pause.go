@@ -69,7 +69,8 @@ func retryAfter(h http.Header, at time.Time) time.Duration {
 	return 0
 }
 
-// quotaReset returns the longest time until an exhausted quota is renewed.
+// quotaReset returns the longest time until an exhausted quota is renewed, or 0 if no quota is
+// exhausted.
 func quotaReset(h http.Header, at time.Time) time.Duration {
 	pause := rateLimit(h.Values("RateLimit"))
 	for _, prefix := range []string{"RateLimit-", "X-RateLimit-", "X-Rate-Limit-"} {
@@ -98,7 +99,8 @@ var modelQuotas = []struct{ left, reset string }{
 	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
 }
 
-// untilRenewed parses a duration such as 6m0s or 120ms, a number of seconds, or an RFC 3339 date.
+// untilRenewed returns the time from at until the reset in text: a duration such as 6m0s or 120ms,
+// a number as in untilReset, or an RFC 3339 date.
 func untilRenewed(text string, at time.Time) time.Duration {
 	if reset, ok := plainNumber(text); ok {
 		return untilReset(reset, at)
@@ -112,12 +114,12 @@ func untilRenewed(text string, at time.Time) time.Duration {
 	return 0
 }
 
-// rateLimit parses the structured field RateLimit: a list of quotas, each with the remaining units
-// and the seconds until its reset, such as
+// rateLimit returns the longest pause in the structured field RateLimit. The field is a list of
+// quotas, each with the remaining units and the seconds until its reset, such as
 //
 //	"burst";r=0;t=30, "daily";r=4711;t=36000
 //
-// or, as in drafts of the standard before the eighth, one quota as a dictionary:
+// or, as in drafts of the standard before the eighth, a dictionary with a single quota:
 //
 //	limit=100, remaining=0, reset=30
 func rateLimit(values []string) (pause time.Duration) {
@@ -146,7 +148,8 @@ func valueOf(d *httpsfv.Dictionary, key string) any {
 	return item.Value
 }
 
-// whenEmpty returns the time until a reset if nothing remains and the reset is a number of seconds.
+// whenEmpty returns the time until a reset, or 0 if units remain or reset is not a number of
+// seconds.
 func whenEmpty(left, reset any) time.Duration {
 	if n, ok := left.(int64); !ok || n != 0 {
 		return 0

@@ -22,7 +22,7 @@ type recorder struct {
 	costHeader string       // "" if there is none
 	noBody     bool         // the body is not sent, because the method is HEAD
 	unread     bool         // the body of the request could not be read
-	meter      policy.Meter // reads the usage from the response; nil if it is not read
+	meter      policy.Meter // reads the usage from the response; nil if the usage is not needed
 
 	watch    stall.Watch
 	status   int
@@ -238,10 +238,10 @@ func (r *recorder) takeCost() {
 }
 
 // outcome returns the outcome of a request that was served with the context ctx. If the handler
-// panicked, the status is the one that it sent before the panic, or 500. A failure counts as the
-// client's if the client has disconnected or the body of the request could not be read: otherwise a
-// client that can make a request fail could get a refund. A handler may set the cost header after
-// the body; outcome removes it, so that it is not sent as a trailer.
+// panicked, the status is the one that it sent before the panic, or 500. The status becomes 499 if
+// the body of the request could not be read, or if the request failed and the client has
+// disconnected: otherwise a client that can make a request fail could get a refund. If the handler
+// has set the cost header after the body, outcome removes it, so that it is not sent as a trailer.
 func (r *recorder) outcome(ctx context.Context) policy.Outcome {
 	r.takeCost()
 	if r.meter != nil {

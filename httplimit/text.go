@@ -16,8 +16,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// ruleText holds the texts about a rule that do not depend on the request. They are made once and
-// reused.
+// ruleText holds the text about a rule in headers and bodies. The text does not depend on the
+// request, so a ruleText is created once and reused.
 type ruleText struct {
 	policy, contact        string
 	json                   string // members of a JSON body
@@ -45,8 +45,8 @@ type limitText struct {
 	max, window, burst []string
 }
 
-// ruleTexts holds the texts about a rule: those for its own limits, and those for other limits that
-// requests have under the rule.
+// ruleTexts holds the texts about one rule: own is for the limits of the rule itself, and kept is
+// for other limits that requests have under the rule.
 type ruleTexts struct {
 	own ruleText
 
@@ -93,9 +93,9 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe makes a text for limits other than the rule's own. A limit with the same algorithm,
-// window and name as one of the rule's own limits has the same name in RateLimit-Policy as that
-// limit.
+// describe returns a text for limits other than the rule's own. If a limit has the same algorithm,
+// window and name as one of the rule's own limits, it gets the name of that limit in
+// RateLimit-Policy.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	taken := names{}
 	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
@@ -127,8 +127,8 @@ func newSetText(set *policy.Set) *setText {
 	return t
 }
 
-// of appends the texts for the enforced results. Rules that are not in the set get a new text each
-// time.
+// of appends the texts for the enforced results to the slice to. A rule that is not in the set gets
+// a new text each time.
 func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	var taken names
 	for i := range results {
@@ -168,7 +168,8 @@ func (x *exchange) describe() {
 func (x *exchange) eachLimit(f func(*ruleText, *limitText, stint.State)) {
 	for i, t := range x.rules {
 		r := &x.v.Results[i]
-		for k := range min(len(r.Usages), len(t.limits)) { // a store may return too few or too many
+		// A store may return too few or too many usages.
+		for k := range min(len(r.Usages), len(t.limits)) {
 			f(t, &t.limits[k], r.State(k))
 		}
 	}
@@ -246,7 +247,7 @@ func (n names) nameIn(r *policy.Rule) func(*stint.Limit) string {
 	return func(l *stint.Limit) string { return n.add(fullName(r.Name(), l)) }
 }
 
-// add reserves a name or, if it is taken, the name with the next free number.
+// add reserves and returns name or, if it is taken, name with the next free number.
 func (n names) add(name string) string {
 	free := name
 	for i := 2; n[free]; i++ {
@@ -276,8 +277,8 @@ func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	return item
 }
 
-// quota returns a number of units, but at most the largest integer of fifteen digits, which is the
-// maximum in a structured field.
+// quota returns units, but at most the largest integer that a structured field may contain, which
+// has fifteen digits.
 func quota(units int64) int64 { return min(units, 999_999_999_999_999) }
 
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -16,14 +16,14 @@ const (
 	drainTime = 100 * time.Millisecond
 )
 
-// NewTransport returns a transport for calls to a third-party API. It uses base or, if that is nil,
-// [http.DefaultTransport]:
+// NewTransport returns a transport for calls to a third-party API. It sends requests with base or,
+// if base is nil, with [http.DefaultTransport]:
 //
 //	client := &http.Client{Transport: httplimit.NewTransport(igdb, nil)}
 //
 // Every request waits for its turn, as in [outbound.Client.Wait]. A request that gets no turn is
 // not sent, and fails with the error of Wait. When a response asks clients to slow down, all
-// processes that share the store pause. Such a response is one of these:
+// processes that share the store pause. These responses ask for a pause:
 //   - a 429 or 503 with Retry-After
 //   - any response whose RateLimit or X-RateLimit fields report that nothing is left, including the
 //     fields of OpenAI and Anthropic for tokens
@@ -32,16 +32,16 @@ const (
 // The caller gets the response unchanged.
 //
 // If the API's Retries is not zero, a request that gets a 429, or a 503 with a Retry-After, is
-// repeated up to that many times, after each pause, before the caller gets the response. This
-// applies to requests that can safely be sent twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and
-// those with an Idempotency-Key, provided their body can be obtained again. A repeat that gets no
-// turn, for example because the pause is longer than MaxWait or than the context allows, is not
-// sent: the caller gets the API's last response, without an error.
+// repeated after the pause, up to Retries times, before the caller gets the response. This applies
+// to requests that can safely be sent twice: GET, HEAD, OPTIONS, TRACE, PUT, DELETE and those with
+// an Idempotency-Key, provided their body can be obtained again. A repeat that gets no turn, for
+// example because the pause is longer than MaxWait or than the context allows, is not sent: the
+// caller gets the API's last response, without an error.
 //
 // If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
 // settled to the usage that its response reports: see [outbound.Client.Send].
 //
-// Each hop of a redirect is limited as a request to the API, even if it leads to another host.
+// Each hop of a redirect counts as a request to the API, even if it leads to another host.
 //
 // NewTransport panics if api is nil.
 func NewTransport(api *outbound.Client, base http.RoundTripper) http.RoundTripper {
@@ -104,7 +104,7 @@ type sender func(*http.Request) (*http.Response, error)
 // RoundTrip implements [http.RoundTripper].
 func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
 
-// discard drops a response that is not returned to the caller.
+// discard reads and closes the body of a response that is not returned to the caller.
 func discard(resp *http.Response) {
 	if resp.Body == nil {
 		return
@@ -124,8 +124,8 @@ func (t *transport) CloseIdleConnections() {
 	}
 }
 
-// repeat returns the request for a repeat, with a new copy of the body. It reports false if the
-// request must not or cannot be sent again.
+// repeat returns the request to send when req is repeated, with a new copy of the body. It reports
+// false if req must not or cannot be sent again.
 func repeat(req *http.Request) (*http.Request, bool) {
 	if !idempotent(req) {
 		return nil, false

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Body implements the Content of [policy.Input]. It puts back what it reads. A body that does not
-// arrive is handled as in Digest. A compressed body is not read.
+// Body implements [policy.Input.Content]. It puts back what it reads. If it cannot read the body,
+// it sets x.unread, as Digest does. It does not read a compressed body.
 func (x *exchange) Body(most int64) (head []byte, length int64) {
 	r := x.request
 	encoding := r.Header.Get("Content-Encoding")
@@ -23,7 +23,7 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 	}
 	conn := http.NewResponseController(x.writer)
 	soon, rest := readDeadlines(r)
-	bounded := conn.SetReadDeadline(soon) == nil // otherwise the server must limit the time
+	bounded := conn.SetReadDeadline(soon) == nil // if not, the server must limit the time
 	var b bytes.Buffer
 	_, err := io.CopyN(&b, r.Body, most+1)
 	if x.whole = errors.Is(err, io.EOF); x.whole {
@@ -58,18 +58,17 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	return soon, rest
 }
 
-// putBack is a body of which the beginning, or all, was read and put back. If all of it was read,
-// the Reader ends without reading the server's own body. The server closes its body when the
-// response begins. A proxy that read this body to its end later would get an error, and its
-// transport would close the connection to the upstream.
+// putBack is a body that was read, in part or to its end, and put back. If it was read to its end,
+// Reader does not read the server's own body again. The server closes that body when the response
+// begins, so a proxy that read it later would get an error, and its transport would close the
+// connection to the upstream.
 type putBack struct {
 	io.Reader
 	io.Closer
 }
 
-// askForUsage returns the request for a handler with a metered response. The new request asks for
-// an uncompressed response and, if the policy injects the option, for a stream that reports its
-// usage.
+// askForUsage returns the request for a handler whose response is metered. It asks for an
+// uncompressed response and, if the policy injects the option, for a stream that reports its usage.
 func (x *exchange) askForUsage(r *http.Request, m policy.Meter) *http.Request {
 	next := r.WithContext(r.Context())
 	next.Header = maps.Clone(r.Header)

@@ -41,7 +41,7 @@ type API struct {
 	// FailFast makes a call that would have to wait fail at once, with a [*stint.DeniedError]. By
 	// default, the call waits.
 	FailFast bool
-	// MaxWait is the longest time that a call waits, pauses included; zero means that only its
+	// MaxWait is the longest time that a call waits, pauses included; zero means that only the
 	// context limits the wait. A call that would have to wait longer fails at once.
 	MaxWait time.Duration
 	// MaxCooldown is the longest pause that the API may impose; zero means 15 minutes. It does not

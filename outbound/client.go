@@ -12,8 +12,8 @@ import (
 )
 
 // ErrCoolingDown is in the error chain of a call that is not made because the API asked this or
-// another process for a pause. The chain also contains a [*stint.DeniedError] with the rest of the
-// pause.
+// another process for a pause. The chain also contains a [*stint.DeniedError], whose RetryAfter is
+// the rest of the pause.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
 // Client limits the calls to one API. It is safe for concurrent use. It stays valid when the
@@ -26,7 +26,8 @@ type Client struct {
 
 	mu      sync.Mutex
 	counted Stats // Name, Limits and CoolingUntil are not set
-	// held ends the heartbeats of each call with held estimates, by charge ID.
+	// held maps the charge ID of each call with held estimates to the function that ends its
+	// heartbeats.
 	held map[uint64]context.CancelFunc
 }
 
@@ -66,8 +67,8 @@ func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, e
 	return d, err
 }
 
-// Peek returns the decision that Wait would return without waiting, and charges nothing. During a
-// pause, the decision is not Allowed.
+// Peek returns the decision on a call that is made now, without waiting. It charges nothing. During
+// a pause, the decision is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -86,7 +87,7 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
-		e, err := c.registry.find(c.name) // again after each pause: the API may have been updated
+		e, err := c.registry.find(c.name) // repeated after each pause, because the API may have been updated
 		if err == nil {
 			err = ctx.Err() // from here on, the waits check ctx themselves
 		}
@@ -120,7 +121,8 @@ func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) 
 	}
 }
 
-// book takes a turn. Unless the API is set to FailFast, book waits until the turn comes.
+// book takes a turn for a call that began at start. Unless the API is set to FailFast, book waits
+// until the turn comes.
 func (e *entry) book(ctx context.Context, start time.Time, costs stint.Costs) (stint.Decision, error) {
 	r := stint.Request{Claims: []stint.Claim{{Subject: e.client.subject, Cost: 1, Costs: costs}}}
 	if costs != nil {
@@ -173,7 +175,7 @@ func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 		return false
 	}
 	d, err := e.limiter.Peek(ctx, c.subject)
-	return err == nil && d.Banned // if the store does not answer, the booking is used
+	return err == nil && d.Banned // if the store does not answer, use the booking
 }
 
 // giveBackTime is the timeout for giving a booking back to the store. The booking also expires by
@@ -211,19 +213,21 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, err
 }
 
-// Call is the event of a [Client.Wait]. Names of APIs come from the configuration, never from
-// requests, so they are suitable as metric labels.
+// Call is the event that reports a call of [Client.Wait]. Names of APIs come from the
+// configuration, never from requests, so they are suitable as metric labels.
 type Call struct {
-	API  string
-	Wait time.Duration // time spent waiting, even if the call was then not made; zero if it did not wait
-	Err  error         // reason why the call may not be made; nil if it may
+	API string
+	// Wait is the time that the call waited, even if it was then not made; zero if it did not wait.
+	Wait time.Duration
+	// Err is the reason why the call may not be made; nil if it may be made.
+	Err error
 }
 
 // Event implements [stint.Event].
 func (*Call) Event() {}
 
-// Cooldown is the event of a pause that the API imposed on this process. If the API prolongs a
-// pause that is in force, there is no second event.
+// Cooldown is the event that reports a pause that the API imposed on this process. If the API
+// prolongs a pause that is in force, there is no second event.
 type Cooldown struct {
 	API string
 	For time.Duration

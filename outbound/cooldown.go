@@ -38,7 +38,8 @@ type cooldown struct {
 	began, unwritten logsample.Sampler
 }
 
-// left returns the rest of the pause that the API imposed on this process, or 0 if there is none.
+// left returns the remaining time of the pause that the API imposed on this process, or 0 if there
+// is none.
 func (k *cooldown) left(now time.Duration) time.Duration {
 	return max(time.Duration(k.until.Load())-now, 0)
 }
@@ -46,7 +47,7 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 // see records the end of a pause that another process wrote, or 0 if there is no pause in the
 // store. Only [Stats] uses the record, because the pause may end early in the store.
 func (k *cooldown) see(end time.Duration) {
-	if k.seen.Load() != int64(end) { // most calls see no pause, as the one before
+	if k.seen.Load() != int64(end) { // most calls see no pause, like the call before them
 		k.seen.Store(int64(end))
 	}
 }

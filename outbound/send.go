@@ -63,12 +63,12 @@ func readHead(req *http.Request, most int64) (out *http.Request, head []byte, le
 	return out, head, req.ContentLength
 }
 
-// failed is the rest of a body that could not be read.
+// failed is the rest of a body that could not be read. Reading it returns the same error again.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
-// sending holds the state of a call with counted tokens.
+// sending holds the state of a call whose tokens are counted.
 type sending struct {
 	client   *Client
 	api      *entry
@@ -77,7 +77,7 @@ type sending struct {
 }
 
 // settles settles the call to its actual usage when its response has ended. Until then, it reports
-// the usage so far to the store. A nil response means that the call failed.
+// the usage so far to the store. If resp is nil, the call has failed.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports

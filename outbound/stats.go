@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Stats has statistics about the calls of this process to one API since the registry was created.
+// Stats holds statistics on the calls that this process has made to one API since the registry was
+// created.
 type Stats struct {
 	// Name is the API's name. Limits are its limits, or nil if the API is no longer registered.
 	Name   string
@@ -38,7 +39,7 @@ type Stats struct {
 	CoolingUntil time.Time
 }
 
-// count changes the counters of the API.
+// count applies change to the counters of the API, under their lock.
 func (c *Client) count(change func(*Stats)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// holdTime is the time for which the estimate of a call is held after the last heartbeat, for
-	// instance if its process has died.
+	// holdTime is the time for which a call's estimate is held after its last heartbeat, for
+	// example if the process has died.
 	holdTime = 5 * time.Minute
 	// longestCall is the maximum time for which heartbeats keep the estimate of a call that is not
 	// settled.
@@ -26,8 +26,8 @@ func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 // WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
 // estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
 // call. The estimates are held until [Client.Settle]. Without Settle, they expire after about an
-// hour, or five minutes after the process dies. Such calls are not made in order: each asks the
-// store again when there may be room.
+// hour, or five minutes after the process dies. Such calls are not made in the order of their
+// arrival: each call asks the store again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
 		costs = stint.Costs{}
@@ -39,8 +39,8 @@ func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision
 	return d, err
 }
 
-// keep sends heartbeats for the estimates of a call. It stops when the call is settled or takes too
-// long, or when the registry is closed.
+// keep sends heartbeats for the estimates of a call, until the call is settled or takes too long,
+// or until the registry is closed.
 func (c *Client) keep(d stint.Decision) {
 	if d.Charge.Data().Hold == 0 {
 		return // nothing is held, for example because the store is unavailable
