@@ -152,7 +152,8 @@ func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if wait == 0 {
 		wait = state.ResetAfter
 	}
-	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never { // otherwise there is no known time
+	// The time is unknown for a concurrency limit, and if waiting does not help.
+	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never {
 		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))
 	}

@@ -45,7 +45,7 @@ func WithTrailer() GuardOption {
 	return guardOption(func(s *server) { s.trailer = true })
 }
 
-// decider decides calls. It is a guard, or a keyed.
+// decider decides calls. It is a [policy.Guard] or a keyed.
 type decider interface {
 	Decide(ctx context.Context, in *policy.Input, v *policy.Verdict) error
 	Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome)

@@ -87,7 +87,8 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
-		e, err := c.registry.find(c.name) // repeated after each pause, because the API may have been updated
+		// Look the API up again after each pause, because it may have been updated.
+		e, err := c.registry.find(c.name)
 		if err == nil {
 			err = ctx.Err() // from here on, the waits check ctx themselves
 		}

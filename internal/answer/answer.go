@@ -21,15 +21,15 @@ type Problem struct {
 	Message string `json:"message"`
 }
 
-// Refuse answers with a problem.
+// Refuse answers with a problem as JSON.
 func Refuse(w http.ResponseWriter, status int, word, message string) {
 	JSON(w, status, Problem{word, message})
 }
 
-// JSON answers with a value on one line.
+// JSON answers with body as JSON on one line.
 func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, "") }
 
-// Indented answers with an indented value, for people to read.
+// Indented answers with body as indented JSON, for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
 // unwritable is the answer if a value cannot be encoded. This does not happen with the values that

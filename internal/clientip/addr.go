@@ -27,7 +27,7 @@ func OnUnixSocket(r *http.Request) bool {
 
 // NamesLocal reports whether the host of a request, with or without a port, is an address or
 // localhost. A web site can make its own name resolve to a loopback address, but it cannot use an
-// address or localhost as its name. So servers that are only for this machine require such a host.
+// address or localhost as its name. So servers that serve only this machine require such a host.
 func NamesLocal(host string) bool {
 	host = syntax.Host(host)
 	_, err := netip.ParseAddr(host)
@@ -103,8 +103,8 @@ func parseIPv6(s string) netip.Addr {
 	return a.Unmap()
 }
 
-// resemblesIPv6 reports whether s may be an IPv6 address. The parser would also reject all other
-// texts, but would allocate an error each time, and the text "unknown" is common.
+// resemblesIPv6 reports whether s may be an IPv6 address. The parser would also reject any other
+// string, but would allocate an error each time, and the string "unknown" is common.
 func resemblesIPv6(s string) bool {
 	if len(s) > len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255") {
 		return false

@@ -1,5 +1,5 @@
 // Package clientip finds the client of a request behind proxies, and determines which part of its
-// address counts as one client. It is for all components that receive requests.
+// address counts as one client. All components that receive requests use it.
 //
 // Anyone can send a header that names an address. Only the part that trusted proxies wrote is
 // trusted: the list of hops is read from its end, which the nearest proxy wrote, up to the first
@@ -37,7 +37,7 @@ type Config struct {
 	IPv4Prefix, IPv6Prefix int
 }
 
-// Header holds the values of a request's headers, one per line, in the order of arrival.
+// Header holds the values of a request's headers, one for each line, in the order of arrival.
 // [net/http.Header] implements it.
 type Header interface {
 	Values(name string) []string
@@ -84,17 +84,17 @@ func (r *Resolver) Trusts(peer netip.Addr) bool {
 	return r.trusted.contains(canonical(peer))
 }
 
-// Client returns the address of the client for which peer forwards the request, or of the peer if
-// it is not trusted. IPv4-mapped addresses are returned as IPv4, and zones are removed. The zero
-// Addr means that the client is unknown: the peer has no address, and is not trusted or names no
-// client.
+// Client returns the address of the client for which peer forwards the request, or the address of
+// peer itself if peer is not trusted. IPv4-mapped addresses are returned as IPv4, and zones are
+// removed. The zero Addr means that the client is unknown: peer has no address, and is either not
+// trusted or names no client.
 //
 // All lines of the header form one list, which is read from its end: the first hop that is not
 // trusted is the client. If all are trusted, the client is the first hop of the list. A hop that is
 // not an address, such as "unknown", ends the search: the client is the hop that wrote it. A header
 // with a single address is not a list: its last value is the client.
 //
-// Client reads only as much of the header as it needs. A nil h has no lines.
+// Client reads only as much of the header as it needs. If h is nil, there are no lines.
 func (r *Resolver) Client(peer netip.Addr, h Header) netip.Addr {
 	client := canonical(peer)
 	if h == nil || !r.Trusts(client) {

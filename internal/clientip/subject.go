@@ -57,14 +57,17 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 }
 
 // carried returns the IPv4 address of the host behind an IPv6 address that contains one. It also
-// returns the number of leading bits of the IPv6 address that determine it, or 0 if there is none.
+// returns the number of leading bits of a that determine this IPv4 address, or 0 if a contains
+// none.
 //
-//   - 64:ff9b::/96 and 64:ff9b:1::/48, where a translator (NAT64, RFC 6052 and 8215) maps the IPv4
-//     Internet, which would otherwise share one /64. The IPv4 address is in the last 32 bits, as in
-//     any prefix of 96 bits.
-//   - 2002::/16, 6to4 (RFC 3056): a host has a /48, which is 65,536 /64s.
-//   - 2001::/32, Teredo (RFC 4380): the first 64 bits identify a server, which many hosts share and
-//     each host can choose. The host's IPv4 address is in the last 32 bits, inverted.
+//   - 64:ff9b::/96 and 64:ff9b:1::/48, to which a translator (NAT64, RFC 6052 and 8215) maps the
+//     IPv4 Internet. Otherwise, all of it would share one /64. The IPv4 address is in the last 32
+//     bits, as in any prefix of 96 bits.
+//   - 2002::/16, for 6to4 (RFC 3056): a host has a whole /48, which is 65,536 /64s. The IPv4
+//     address is in the 32 bits after the prefix.
+//   - 2001::/32, for Teredo (RFC 4380): the first 64 bits identify a server. Many hosts share a
+//     server, and a host can choose its server. The host's IPv4 address is in the last 32 bits,
+//     inverted.
 //
 // None of these networks lets a client choose the IPv4 address: answers are sent to that address,
 // so a client that does not have the address cannot complete a connection. Private addresses are
@@ -88,8 +91,8 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 }
 
 // Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". It parses the
-// trusted proxies with [ParsePrefix], and reports all invalid ones in one [*stint.InvalidError].
-// The key of an unknown client is "".
+// trusted proxies with [ParsePrefix], and reports all that are invalid in one
+// [*stint.InvalidError]. The key of an unknown client is "".
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
 	var c Config
 	var errs []error

@@ -13,7 +13,7 @@ import (
 //   - loopback: 127.0.0.0/8 and ::1
 //   - private: the networks of RFC 1918 and RFC 4193, and link-local addresses. It excludes
 //     100.64.0.0/10, where unrelated clients share a carrier's network
-//   - unix: peers on a Unix socket, without any prefix
+//   - unix: peers on a Unix socket, which have no prefix
 func ParsePrefix(entry string) (prefixes []netip.Prefix, unix bool, err error) {
 	switch entry {
 	case "loopback":

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Memory returns a store in memory that is closed with the test.
+// Memory returns a store in memory that is closed when the test ends.
 func Memory(t testing.TB) *memorystore.Store {
 	t.Helper()
 	store, err := memorystore.New(memorystore.Config{})
@@ -22,7 +22,7 @@ func Memory(t testing.TB) *memorystore.Store {
 	return store
 }
 
-// Parse returns the policies in the text of a configuration.
+// Parse returns the policies of a configuration in YAML.
 func Parse(t testing.TB, text string) *policy.Set {
 	t.Helper()
 	conf, err := config.Parse("test.yaml", []byte(text))
@@ -32,8 +32,8 @@ func Parse(t testing.TB, text string) *policy.Set {
 	return conf.Set
 }
 
-// New returns a guard over a store, with the policies in the text of a configuration. Unless c has
-// a Logger, the guard logs nothing.
+// New returns a guard that decides with a store, by the policies of a configuration in YAML. Unless
+// c has a Logger, the guard logs nothing.
 func New(t testing.TB, store stint.Store, text string, c policy.GuardConfig) *policy.Guard {
 	t.Helper()
 	if c.Logger == nil {

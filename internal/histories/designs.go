@@ -6,12 +6,13 @@ import (
 )
 
 // Design is a model of another limiter's algorithm in a single process, without faults, delays and
-// refunds. A benchmark test compares each with the first program in its name, if that program can
-// run in a test.
+// refunds. A benchmark test compares each design with the first program in its name, if that
+// program can run in a test.
 type Design struct {
 	Name string
-	// New returns a limiter of most units in a window. The limiter decides on n units of a subject
-	// at a time since the Unix epoch. Calls must be in the order of these times.
+	// New returns a limiter that allows most units per window. The limiter decides whether subject
+	// may use n units at the time at, measured from the Unix epoch. Calls must be in the order of
+	// their times.
 	New func(most int64, window time.Duration) (allow func(subject int, at time.Duration, n int64) bool)
 	// Calls is the number of store calls for a decision on one limit.
 	Calls int
@@ -26,14 +27,14 @@ var Designs = []Design{
 	{"window from the first request (gubernator)", firstRequest(false), 1},
 }
 
-// counter holds the number of units in a window and in the previous one.
+// counter holds the units in a window that starts at begin, and the units in the window before it.
 type counter struct {
 	begin   time.Duration
 	n, last int64
 }
 
-// firstRequest begins a window with the first request after the previous window. If denied is true,
-// it also counts the requests that it denies.
+// firstRequest models a limiter whose window begins with the first request after the end of the
+// previous window. If denied is true, the limiter also counts the requests that it denies.
 func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duration, int64) bool {
 	return func(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 		counters := map[int]counter{}
@@ -52,7 +53,7 @@ func firstRequest(denied bool) func(int64, time.Duration) func(int, time.Duratio
 	}
 }
 
-// fixedWindow counts all requests, including those that it denies.
+// fixedWindow models a fixed window that counts all requests, even those that are denied.
 func fixedWindow(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	counters := map[int]counter{}
 	return func(subject int, at time.Duration, n int64) bool {
@@ -66,8 +67,8 @@ func fixedWindow(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// twoCounters estimates a sliding window from two fixed ones, as if the requests of the previous
-// window had been evenly spread.
+// twoCounters models a limiter that estimates a sliding window from two fixed windows, as if the
+// requests of the previous window had been evenly spread.
 func twoCounters(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	counters := map[int]counter{}
 	return func(subject int, at time.Duration, n int64) bool {
@@ -89,7 +90,7 @@ func twoCounters(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// gcra allows a burst of a whole window, which refills evenly.
+// gcra models a limiter that allows a burst of most units, and regains them evenly over a window.
 func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	each, refilled := window/time.Duration(most), map[int]time.Duration{}
 	return func(subject int, at time.Duration, n int64) bool {

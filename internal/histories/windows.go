@@ -8,7 +8,7 @@ import (
 )
 
 // Windows counts the admissions of every subject in every window of its limits, as callers observe
-// them: each happened at some instant between its call and its return.
+// them. All that a caller knows is that an admission happened between its call and its return.
 //
 // It misses no excess. Let S be admissions of one subject that certainly fell into one window (t,
 // t+W], because they were called after t and had returned by t+W, and let x be the last of S to
@@ -32,7 +32,7 @@ type track struct{ limit, subject int32 }
 type entries struct {
 	list          []entry
 	all, degraded int64
-	last          time.Duration // when the latest admission returned
+	last          time.Duration // time at which the latest admission returned
 }
 
 type entry struct {
@@ -49,10 +49,11 @@ func NewWindows(limits ...*stint.Limit) *Windows {
 	return w
 }
 
-// Admit adds an admission of n units under a limit. Admissions must be added in the order of their
-// returns. Admit returns the units that were certainly admitted in the window that ends with the
-// return, and how many of them were admitted without the store. All times are since the Unix epoch,
-// or since any other instant at which a fixed window begins.
+// Admit adds an admission of n units under a limit, which was called at from and returned at to.
+// Admissions must be added in the order of their returns. Admit returns the number of units that
+// were certainly admitted in the window that ends at to, and how many of them were admitted without
+// the store. All times are since the Unix epoch, or since any other instant at which a fixed window
+// begins.
 func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, degraded bool) (all, without int64) {
 	if to-w.swept > w.longest {
 		w.sweep(to)
@@ -69,14 +70,14 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	}
 	e.drop(begin)
 	if from <= begin {
-		return 0, 0 // it is not certain that the admission is in any window
+		return 0, 0 // the admission may be outside the window
 	}
 	e.add(from, n, degraded)
 	return e.all, e.degraded
 }
 
-// Withdraw removes units of an admission from now on, because a refund may have made room. A
-// negative number adds them again.
+// Withdraw removes n units of the admission that was called at from, because a refund may have made
+// room. Later results of Admit do not include these units. If n is negative, Withdraw adds units.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
 	if e := w.tracks[track{int32(limit), int32(subject)}]; e != nil {
 		if _, found := e.find(from); found {
@@ -102,7 +103,7 @@ func (e *entries) add(from time.Duration, n int64, degraded bool) {
 	}
 }
 
-// drop removes the admissions whose calls began at begin or earlier.
+// drop removes the admissions that were called at begin or earlier.
 func (e *entries) drop(begin time.Duration) {
 	n := 0
 	for ; n < len(e.list) && e.list[n].from <= begin; n++ {

@@ -32,8 +32,8 @@ type Config struct {
 	Parts []Part
 }
 
-// Part is one of the counts to which a request is charged. The first comes from By, the others from
-// AndBy.
+// Part is one of the counts to which a request is charged. The first part comes from By, and the
+// others come from AndBy.
 type Part struct {
 	// Name is the name of the limits. In the first part, "" means "default".
 	Name string
@@ -41,7 +41,7 @@ type Part struct {
 	Options []stint.Option
 	// Varies reports whether requests may have their own limits; see [Ask].
 	Varies bool
-	// Errs are mistakes that the caller of [New] has found, for New to report.
+	// Errs are the mistakes that the caller of [New] has found. New reports them.
 	Errs []error
 }
 
@@ -62,7 +62,7 @@ type Limits struct {
 	failures logsample.Sampler
 }
 
-// Ask holds the key, the limits and the cost of a request in one part.
+// Ask holds the key, the limits and the cost of a request for one part.
 type Ask struct {
 	// Key is the key of the request, or "" if it has none. Shared reports whether all callers share
 	// this key; no caller can have such a key as its own.
@@ -77,8 +77,8 @@ type Ask struct {
 // have many such stores, one per route.
 const memoryBytes = 64 << 20
 
-// Everyone is the subject of all callers together. It begins with a zero byte. [Limits.Decide]
-// rejects keys of callers that begin with one.
+// Everyone is the subject that stands for all callers together. It begins with a zero byte.
+// [Limits.Decide] rejects a key of a caller that begins with one.
 const Everyone = "\x00everyone"
 
 // ErrNoKey is the error of a request without a key.
@@ -113,7 +113,9 @@ func New(c Config) (*Limits, error) {
 	var errs []error
 	for i, part := range c.Parts {
 		store, named := c.Store, syntax.IsName(part.Name)
-		if i > 0 { // the limiter of the first part decides for all; this one only checks the options
+		// The limiter of the first part decides for all parts. The limiters of the other parts only
+		// check their options.
+		if i > 0 {
 			store = struct{ stint.Store }{}
 		}
 		lim, err := stint.New(store, part.Options...)
@@ -154,7 +156,7 @@ func New(c Config) (*Limits, error) {
 	return l, nil
 }
 
-// mistakes returns the mistakes that an error joins.
+// mistakes returns the errors that err joins, or err itself if it joins none.
 func mistakes(err error) []error {
 	if joined, ok := errors.AsType[interface {
 		error
@@ -167,10 +169,9 @@ func mistakes(err error) []error {
 	return nil
 }
 
-// scopeOf returns the scope of limits without a name, which is a list of the limits. A store treats
-// limits with equal windows as the same limit if their scope is the same. But different limits,
-// such as five per minute for the login and a hundred per minute for other pages, must not share a
-// count.
+// scopeOf returns the scope of limits without a name, which is a list of the limits. In the same
+// scope, a store treats limits with equal windows as the same limit. But different limits, such as
+// five per minute for the login and a hundred per minute for other pages, must not share a count.
 func scopeOf(limits []stint.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -181,15 +182,16 @@ func scopeOf(limits []stint.Limit) string {
 }
 
 // Decide charges the costs of a request either to all parts or to none, and fills in the verdict.
-// It leaves out a part that has no limits for the request. If no part has limits for the request,
-// it is allowed. Decide logs failures.
+// It leaves out a part that has no limits for the request. If no part has limits for it, the
+// request is allowed. Decide logs failures.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
 	err := l.decide(ctx, asks, v)
 	if err == nil {
 		return nil
 	}
 	_, invalid := errors.AsType[*stint.InvalidError](err)
-	if invalid || errors.Is(err, ErrNoKey) || l.lim.Logger() == nil { // otherwise the limiter has logged it
+	// In all other cases, the limiter has logged the error.
+	if invalid || errors.Is(err, ErrNoKey) || l.lim.Logger() == nil {
 		l.failed(ctx, asks[0].Key, err)
 	}
 	return err
@@ -247,7 +249,7 @@ func (l *Limits) plain(a *Ask) bool {
 }
 
 // Follow holds the place of a request under a concurrency limit until the returned function is
-// called. The function is nil if the request has no place.
+// called. The function is nil if the request holds no place.
 func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome) {
 	if v.Decision.Charge.IsZero() || v.Decision.Repeat || !slices.ContainsFunc(v.Results, holds) {
 		return nil

@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// DefaultRetryAfter is how long to pause when an API refuses a call as too many, but does not say
-// when to retry.
+// DefaultRetryAfter is the time to pause when an API refuses a call because of a limit, but does
+// not say when to retry.
 const DefaultRetryAfter = time.Second
 
 const (
@@ -19,8 +19,8 @@ const (
 // RetryAfter returns the wait to report to a denied request, rounded up to whole units. If all
 // callers share the limit that denied the request, RetryAfter adds a random time, so that they do
 // not all retry at the same moment. The random time is at most a share of the wait: *jitter, or a
-// fifth if jitter is nil. It may be a whole unit even if the share is less, and is never more than
-// a minute. The function random returns numbers in [0, 1).
+// fifth if jitter is nil. It may be one unit even if that is more than the share, and it is never
+// more than a minute. The function random returns numbers in [0, 1).
 func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random func() float64) time.Duration {
 	share := defaultJitter
 	if jitter != nil {
@@ -47,7 +47,7 @@ func deniedByShared(v *policy.Verdict) bool {
 }
 
 // spread rounds a wait up to whole units, at least one. Unless share is 0, it adds a random time of
-// whole units. The maximum of this time is that share of the wait, but at least one unit and at
+// whole units. This time is at most that share of the wait or one unit, whichever is longer, and at
 // most maxMore.
 func spread(wait, unit time.Duration, share, random float64) time.Duration {
 	n := max((wait+unit-1)/unit, 1)

@@ -1,6 +1,6 @@
 // Package proxytest runs nginx, Caddy and HAProxy with the configurations in examples/proxies,
-// stint itself, and other programs, as processes that end with the test. A missing program fails
-// the test; with -short the test is skipped.
+// stint itself, and other programs, as processes that end with the test. If a program is missing,
+// the test fails. With -short, the test is skipped.
 package proxytest
 
 import (
@@ -18,13 +18,15 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// Find returns the path of a program, and fails the test if it is not installed.
+// Find returns the path of a program. If the program is not installed, Find fails the test with a
+// message that names the Debian package.
 func Find(t testing.TB, name, debian string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skipf("needs %s: make test runs it", name)
 	}
-	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} { // not in every user's PATH
+	// /usr/sbin is not in every user's PATH.
+	for _, at := range []string{name, filepath.Join("/usr/sbin", name)} {
 		if path, err := exec.LookPath(at); err == nil {
 			return path
 		}
@@ -36,11 +38,11 @@ func Find(t testing.TB, name, debian string) string {
 // Process is a program that runs until the test ends.
 type Process struct {
 	Cmd  *exec.Cmd
-	Done chan struct{} // closed when it has ended; ProcessState then has the result
+	Done chan struct{} // closed when the program has ended; Cmd.ProcessState then holds the result
 }
 
-// Launch runs a program with variables in addition to those of the test. Its output is shown if the
-// test fails.
+// Launch runs a program with the environment of the test, to which it adds env. The output of the
+// program is shown if the test fails.
 func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	t.Helper()
 	cmd := exec.Command(path, args...)
@@ -48,7 +50,7 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	return Run(t, cmd)
 }
 
-// Run is [Launch] for a command that may have another environment.
+// Run is like [Launch], for a command whose environment the caller sets.
 func Run(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	var out testkit.Buffer
@@ -76,7 +78,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// AwaitReady waits until the process answers a URL with 200. The test fails if it ends before.
+// AwaitReady waits until the process answers a URL with 200. If the process ends first, the test
+// fails.
 func (p *Process) AwaitReady(t testing.TB, url string) {
 	t.Helper()
 	testkit.EventuallyNil(t, url, func() error {
@@ -97,7 +100,7 @@ func (p *Process) AwaitReady(t testing.TB, url string) {
 	})
 }
 
-// Pause makes the process accept connections without answering any.
+// Pause stops the process. The system still accepts connections for it, but nothing answers them.
 func (p *Process) Pause(t testing.TB) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(redistest.Stop); err != nil {

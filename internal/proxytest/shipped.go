@@ -12,8 +12,9 @@ import (
 type Proxy struct {
 	Name  string
 	start func(testing.TB, Setup)
-	// Closed changes the configuration, in pairs of an old and a new text, so that the proxy
-	// rejects requests while stint is down. ClosedStatus is the status of these responses.
+	// Closed holds changes to the configuration with which the proxy rejects requests while stint
+	// is down. ClosedStatus is the status of these responses. Changes are pairs of an old and a new
+	// string.
 	Closed       []string
 	ClosedStatus int
 }
@@ -25,8 +26,9 @@ func (p Proxy) Start(t testing.TB, s Setup) {
 	AwaitDial(t, s.Address)
 }
 
-// Setup describes how a proxy runs: its shipped files, its directory, and the addresses that
-// replace those in the files. Changes are pairs of an old and a new text.
+// Setup describes how a proxy runs: where the shipped files are, the directory of its own files,
+// and the addresses that replace those in the shipped files. Changes are pairs of an old and a new
+// string.
 type Setup struct {
 	Shipped, Dir                string
 	Address, Stint, Application string
@@ -39,15 +41,15 @@ const (
 	shippedApplication = "127.0.0.1:3000"
 )
 
-// Test proxies wait longer for stint than shipped ones, because a busy machine may stall stint, and
-// the wait is not under test.
+// The proxies in tests wait longer for stint than the shipped ones, because a busy machine may
+// stall stint, and the wait is not what is tested.
 const (
 	shippedTimeout = "100ms"
 	timeout        = "1500ms"
 )
 
-// Install copies a shipped file to a directory, with changes: pairs of an old and a new text. Every
-// old text must be present. It returns the new file's name.
+// Install copies a shipped file to a directory, and returns the name of the copy. changes are pairs
+// of an old and a new string. The file must contain every old string.
 func Install(t testing.TB, dir, file string, changes ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -97,7 +99,7 @@ var Caddy = Proxy{
 	start: func(t testing.TB, p Setup) {
 		_, port, _ := strings.Cut(p.Address, ":")
 		file := p.configure(t, "caddy/Caddyfile", "\n:8000 {\n", "\n:"+port+" {\nbind 127.0.0.1\n",
-			"\n{\n\tservers {\n", "\n{\n\tadmin off\n\tservers {\n") // the admin port is shared by the whole machine
+			"\n{\n\tservers {\n", "\n{\n\tadmin off\n\tservers {\n") // all processes on a machine share the admin port
 		Launch(t, []string{"HOME=" + p.Dir, "XDG_CONFIG_HOME=" + p.Dir, "XDG_DATA_HOME=" + p.Dir},
 			Find(t, "caddy", "caddy"), "run", "--config", file, "--adapter", "caddyfile")
 	},
@@ -110,8 +112,8 @@ var Caddy = Proxy{
 var HAProxy = Proxy{
 	Name: "haproxy",
 	start: func(t testing.TB, p Setup) {
-		// Abstract sockets are shared by the whole machine, so the name of this one contains the
-		// port.
+		// All processes on a machine share the names of abstract sockets, so the name of this one
+		// contains the port.
 		_, port, _ := strings.Cut(p.Address, ":")
 		socket := []string{"abns@stint", "abns@stint-test-" + port}
 		script := Install(t, p.Dir, filepath.Join(p.Shipped, "haproxy/stint.lua"),

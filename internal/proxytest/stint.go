@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BuildStint returns the path of the program. It builds the program, unless STINT_BINARY holds the
-// path: make test builds the program once for all packages.
+// BuildStint returns the path of the program stint. It builds the program unless STINT_BINARY holds
+// the path: make test sets STINT_BINARY, so that the program is built once for all packages.
 func BuildStint(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -25,7 +25,7 @@ func BuildStint(t testing.TB) string {
 	}
 	path := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", path, module+"/cmd/stint")
-	build.Dir = strings.TrimSpace(string(root)) // other modules lack its dependencies
+	build.Dir = strings.TrimSpace(string(root)) // other modules lack the dependencies of stint
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -36,7 +36,7 @@ func BuildStint(t testing.TB) string {
 type Stint struct {
 	path    string
 	args    []string
-	Address string // at which stint serves HTTP
+	Address string // address at which stint serves HTTP
 	*Process
 }
 

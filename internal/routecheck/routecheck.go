@@ -1,4 +1,4 @@
-// Package routecheck validates the routes of a gateway. Its messages fit routes from a
+// Package routecheck validates the routes of a gateway. Its messages suit routes from a
 // configuration, from flags and from Go code.
 package routecheck
 
@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Match identifies the requests that a route matches, in normalized form. Two routes must not have
+// Match identifies the requests that a route matches, in normalized form. No two routes may have
 // the same Match.
 type Match struct{ Host, Prefix string }
 
@@ -44,7 +44,6 @@ func Prefix(prefix string) error {
 	return nil
 }
 
-// maxPort is the highest port number.
 const maxPort = 1<<16 - 1
 
 // Upstream reports a mistake in the URL of an upstream. The error shows no part that may be a

@@ -13,8 +13,8 @@ import (
 
 // Pathname returns the path that an application with a WHATWG URL parser reads from a target. It
 // returns false if there is no path because the host is empty. Pathname does not check hosts and
-// ports otherwise. So it also returns a path for some targets that Node rejects because of their
-// host or port.
+// ports in any other way, so it also returns a path for some targets that Node rejects because of
+// their host or port.
 func Pathname(target string) (path string, ok bool) {
 	target = strings.TrimFunc(target, func(c rune) bool { return c <= ' ' })
 	target = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(target)
@@ -75,7 +75,7 @@ func cutScheme(target string) (scheme, rest string) {
 	return "", target
 }
 
-// opaque returns the path of a URL such as mailto:user.
+// opaque returns the path of a URL without slashes, such as mailto:user.
 func opaque(rest string) string {
 	return escape(untilQuery(rest), "")
 }
@@ -96,7 +96,7 @@ func (u parser) slashes() string {
 	return "/"
 }
 
-// path returns a path without dot segments. It keeps empty segments.
+// path returns the path at the beginning of rest, without dot segments. It keeps empty segments.
 func (u parser) path(rest string) string {
 	rest = untilQuery(rest)
 	if u.special {
@@ -122,7 +122,7 @@ func (u parser) path(rest string) string {
 }
 
 // escape percent-encodes the bytes in set, control characters, and bytes beyond ASCII. Like Node,
-// it takes each byte of a target for one character, and encodes the UTF-8 form of that character.
+// it treats each byte of a target as one character, and encodes the UTF-8 form of that character.
 func escape(text, set string) string {
 	var b strings.Builder
 	for _, c := range []byte(text) {

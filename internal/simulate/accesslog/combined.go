@@ -18,12 +18,12 @@ const (
 	noStatus     = reason("no status and size after the request line")
 )
 
-// lineFormat is the format of Apache and nginx, with or without referrer and user agent:
+// lineFormat is the format of Apache and nginx. The referrer and the user agent may be missing:
 //
 //	[HOST[:PORT] ]CLIENT IDENTITY USER [TIME] "REQUEST" STATUS SIZE
 //	    [ "REFERRER" "USER AGENT"[ "FORWARDED FOR"]]
 //
-// It ignores the rest of a line.
+// The rest of a line is ignored.
 type lineFormat struct{}
 
 // Parse implements [Format].
@@ -56,7 +56,7 @@ func (lineFormat) Parse(line []byte, r *Record) error {
 	}
 	r.addHeader("Referer", referrer)
 	r.addHeader("User-Agent", agent)
-	// The format "main" of nginx's default configuration has one more field.
+	// nginx's default configuration has a format "main" with one more field.
 	if rest != "" {
 		forwarded, _, _ := r.cutQuoted(rest, q)
 		if first, _, _ := strings.Cut(forwarded, ","); clientip.ParsePeer(first).IsValid() {
@@ -84,7 +84,6 @@ func quotingOf(line string) quoting {
 	return escaped
 }
 
-// cutTime returns the text before the time, the time, and the text after it.
 func cutTime(text string) (head string, at int64, rest string, err error) {
 	from := 0
 	if strings.HasPrefix(text, "[") { // the line begins with a host that is an IPv6 address
@@ -105,7 +104,8 @@ func cutTime(text string) (head string, at int64, rest string, err error) {
 	return text[:open-1], at, text[end+1:], nil
 }
 
-// readHead reads client, identity and user, possibly after a host. A user may contain spaces.
+// readHead reads the client, identity and user of a line, which may follow a host. A user may
+// contain spaces.
 func (r *Record) readHead(head string, q quoting) error {
 	first, rest, _ := strings.Cut(head, " ")
 	second, others, _ := strings.Cut(rest, " ")
@@ -150,7 +150,7 @@ func readClient(s string) (client netip.Addr, ok bool) {
 }
 
 // nameClient derives an address from the host name of a client. The address is in fc00::/8, which
-// no client uses. It is in a /64 of its own, because policies count all addresses of a /64
+// no client uses. Each name gets its own /64, because policies count all addresses of a /64
 // together.
 func (r *Record) nameClient(name string) bool {
 	if !syntax.IsName(name) || strings.Trim(name, "0123456789.-_") == "" {
@@ -166,7 +166,7 @@ func (r *Record) nameClient(name string) bool {
 	return true
 }
 
-// readStatus reads status and size. It returns the text after them.
+// readStatus reads the status and the size at the beginning of s. It returns the text after them.
 func (r *Record) readStatus(s string) (rest string, ok bool) {
 	if s, ok = strings.CutPrefix(s, " "); !ok {
 		return "", false
@@ -185,7 +185,7 @@ func (r *Record) readStatus(s string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// readNumber reads a number that is not negative, or "-" for none.
+// readNumber reads a number of 0 or more. It reads "-", which stands for an unknown number, as 0.
 func readNumber(s string) (n int64, ok bool) {
 	if s == "-" {
 		return 0, true
@@ -194,8 +194,8 @@ func readNumber(s string) (n int64, ok bool) {
 	return int64(u), err == nil
 }
 
-// cutQuoted returns the value in quotes at the beginning of s, after a space, and the text after
-// it.
+// cutQuoted cuts a space and a value in quotes from the beginning of s. It returns the value
+// without its quotes, and the rest of s.
 func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, ` "`)
 	if !ok {
@@ -230,9 +230,9 @@ func closingQuote(s string, q quoting) int {
 	}
 }
 
-// unescape decodes the escapes of Apache and nginx: \" \\ \b \n \r \t \v and \xHH. Any other
-// backslash stands for itself. strconv.Unquote cannot be used, because it rejects some values that
-// these servers write.
+// unescape decodes the escapes that Apache and nginx write: \" \\ \b \n \r \t \v and \xHH. It keeps
+// any other backslash. strconv.Unquote cannot be used, because it rejects some values that these
+// servers write.
 func (r *Record) unescape(s string) string {
 	if strings.IndexByte(s, '\\') < 0 {
 		return s

@@ -2,8 +2,8 @@
 // requests, for programs that replay traffic.
 //
 // [Open] opens files and standard input, compressed or not, each in its own format, and merges them
-// by time. [Source.Next] returns one request after the other. Lines that cannot be read are
-// counted, and a few are kept as examples. Memory is bounded, however long the logs are: see
+// by time. [Source.Next] returns the requests one by one. Lines that cannot be read are counted,
+// and a few are kept as examples. Memory is bounded, however long the logs are: see
 // [Options.Slack].
 //
 //	source, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{})

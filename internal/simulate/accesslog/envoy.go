@@ -54,7 +54,8 @@ func (envoyText) Parse(line []byte, r *Record) error {
 		}
 	}
 	forwarded := values[0]
-	// Istio logs the client. Envoy appends it to the forwarded addresses.
+	// Istio logs the address of the client in a separate field. Envoy appends it to the forwarded
+	// addresses.
 	if end := strings.Fields(text); len(end) > 4 {
 		r.Client = clientip.ParsePeer(end[4])
 	} else {

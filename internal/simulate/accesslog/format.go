@@ -14,15 +14,15 @@ import (
 
 // Format reads the lines of a log. It must not be used concurrently.
 type Format interface {
-	// Parse reads a line without its line feed. It does not retain the line. An error states why
-	// the line is malformed; the content of the record is then undefined.
+	// Parse reads a line, which has no line feed, into r. It does not retain the line. If the line
+	// is malformed, the error says why, and the content of r is undefined.
 	Parse(line []byte, r *Record) error
 }
 
 // formats lists the names of all formats.
 var formats = []string{"combined", "common", "envoy", "traefik", "caddy", "json"}
 
-// detected lists the formats that a detector tries, in this order.
+// detected lists the formats that a detector tries, in order.
 var detected = []string{"combined", "envoy", "traefik", "caddy", "json"}
 
 // NewFormat returns the format with the given name:
@@ -63,13 +63,13 @@ func NewFormat(name string, m Mapping) (Format, error) {
 }
 
 // detector reads each line in the format of the previous line or, if that fails, in any other
-// format. It does so because a log may begin with a banner, and because the format may change
-// within a log when the server is configured differently.
+// format. This is because a log may begin with a banner, and because the format changes within a
+// log when the server gets a different configuration.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line
 	found   bool   // whether any line could be read
-	first   []byte // the first unreadable line, until a readable one was found
+	first   []byte // the first unreadable line; nil once a line could be read
 }
 
 func newDetector() (*detector, error) {
@@ -109,7 +109,7 @@ func (d *detector) Parse(line []byte, r *Record) error {
 	return err
 }
 
-// unknown returns an error with advice if no line could be read.
+// unknown returns an error with advice if no line could be read, and nil otherwise.
 func (d *detector) unknown() error {
 	if d.found || d.first == nil {
 		return nil
@@ -129,7 +129,7 @@ func (d *detector) unknown() error {
 func reasonText(err error) string { return strings.TrimPrefix(err.Error(), "accesslog: ") }
 
 // excerpt returns the beginning of the longest part of a line in which all characters are
-// printable. It is unchanged, so that users can find it in the log.
+// printable. The text is unchanged, so that users can find it in the log.
 func excerpt(line []byte) string {
 	const most = 160
 	longest := ""
@@ -144,5 +144,5 @@ func excerpt(line []byte) string {
 	return strings.TrimSpace(longest)
 }
 
-// notPrinted reports whether a character is not printable, or stands for an invalid byte.
+// notPrinted reports whether c is not printable, or stands for an invalid byte.
 func notPrinted(c rune) bool { return !strconv.IsPrint(c) || c == utf8.RuneError }

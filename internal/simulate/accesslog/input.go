@@ -15,13 +15,13 @@ import (
 // maxLine is the maximum length of a line in bytes. Longer lines are malformed.
 const maxLine = 64 << 10
 
-// byteOrderMark is a prefix that some editors and shells write to files.
+// byteOrderMark is a prefix that some editors and shells write at the beginning of a file.
 const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// unknownLines is the number of lines at the beginning of a log that may be malformed before its
-// format counts as unknown.
+// unknownLines is the number of lines from which a detector must find the format of a log. If all
+// of these lines are malformed, the format is unknown.
 const unknownLines = 10_000
 
 // input is one log.
@@ -37,7 +37,7 @@ type input struct {
 	sorter sorter
 }
 
-// countingReader counts the bytes that it reads. It keeps the error that ended the reading.
+// countingReader counts the bytes that it reads. It keeps the last error.
 type countingReader struct {
 	from io.Reader
 	n    int64
@@ -51,7 +51,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// start prepares to read lines from a reader, which may be compressed.
+// start prepares to read lines from a reader. The data may be compressed.
 func (in *input) start(from io.Reader) error {
 	in.raw.from = from
 	plain, err := in.decompress(bufio.NewReaderSize(&in.raw, 64<<10))
@@ -67,7 +67,8 @@ func (in *input) start(from io.Reader) error {
 	return nil
 }
 
-// decompress returns a reader of the content of from. The first bytes identify the compression.
+// decompress returns a reader of the decompressed content. It recognizes the compression by the
+// first bytes.
 func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	magic, err := from.Peek(4)
 	if err != nil && err != io.EOF {
@@ -89,7 +90,8 @@ func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	return from, nil
 }
 
-// unsupported returns the error for a log that must be decompressed with another command.
+// unsupported returns the error for a log with an unsupported compression. The error tells the user
+// to decompress the log with command.
 func (in *input) unsupported(command string) error {
 	file := " " + in.name
 	if in.file == nil {
@@ -113,7 +115,7 @@ func (in *input) next() ([]byte, error) {
 		}
 		text := bytes.TrimSpace(line)
 		if err == bufio.ErrBufferFull || len(text) > maxLine {
-			text = bytes.Clone(text[:min(len(text), 1<<10)]) // a copy, because skip overwrites the buffer
+			text = bytes.Clone(text[:min(len(text), 1<<10)]) // copied, because skip overwrites the buffer
 			return text, in.skip(err)
 		}
 		if len(text) > 0 {
@@ -122,7 +124,8 @@ func (in *input) next() ([]byte, error) {
 	}
 }
 
-// skip reads the rest of a line that is too long.
+// skip reads the rest of a line that is too long, and returns tooLong. err is the error that ended
+// the previous read.
 func (in *input) skip(err error) error {
 	for err == bufio.ErrBufferFull {
 		_, err = in.lines.ReadSlice('\n')
@@ -144,7 +147,6 @@ func (in *input) end(err error) error {
 	return io.EOF
 }
 
-// damageText describes why the compressed data could not be read to the end.
 func (in *input) damageText() string {
 	if errors.Is(in.damage, io.ErrUnexpectedEOF) {
 		return "the compressed data is truncated"
@@ -158,7 +160,7 @@ func (in *input) release() { in.raw.from, in.lines, in.sorter = nil, nil, sorter
 // failed adds the name of the log to an error.
 func (in *input) failed(err error) error {
 	if _, ok := errors.AsType[*os.PathError](err); ok {
-		return fmt.Errorf("accesslog: %w", err) // a PathError already has the name
+		return fmt.Errorf("accesslog: %w", err) // a PathError already contains the name
 	}
 	return fmt.Errorf("accesslog: %s: %w", in.name, err)
 }

@@ -12,10 +12,10 @@ import (
 
 const brokenJSON = reason("the line is not a JSON object")
 
-// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, and so takes two
-// thirds of the time that package encoding/json takes with a struct.
+// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, so it takes two
+// thirds of the time that package encoding/json takes to fill a struct.
 type jsonFormat struct {
-	text   Format // for lines that are not JSON; may be nil
+	text   Format // format of lines that are not JSON; may be nil
 	root   node
 	values []*node // the wanted values
 
@@ -28,8 +28,8 @@ type jsonFormat struct {
 
 // part is a part of a record, with the values that it can come from.
 type part struct {
-	name   string // name of the header or claim; else ""
-	broken reason // the error for a value that is not a number; for parts that are counts
+	name   string // name of the header or claim; "" for other parts
+	broken reason // error for a value that is not a number; set only for counts
 	values []*node
 }
 
@@ -60,7 +60,7 @@ func newJSONFormat(paths []partPath) *jsonFormat {
 	return f
 }
 
-// named returns the part with the given name. It adds the part if there is none.
+// named returns the part with the given name. If there is none, named adds it.
 func named(list *[]part, name string) *part {
 	i := slices.IndexFunc(*list, func(p part) bool { return p.name == name })
 	if i < 0 {
@@ -160,8 +160,8 @@ func (f *jsonFormat) readPath(r *Record) error {
 	return f.noPath
 }
 
-// readHeaders reads an object with all headers, except those that are mapped separately. The value
-// of a header may be an array.
+// readHeaders reads the object that holds all headers, except the headers that are mapped
+// separately. The value of a header may be an array.
 func (f *jsonFormat) readHeaders(r *Record) {
 	mapped := r.Headers
 	for _, v := range f.all.values {
@@ -182,7 +182,7 @@ func (f *jsonFormat) readHeaders(r *Record) {
 	}
 }
 
-// addValues adds a header, or one for each element of an array.
+// addValues adds a header field. If lines is an array, it adds a field for each element.
 func (r *Record) addValues(name string, lines []byte) {
 	line, rest := lines, []byte(nil)
 	if lines[0] == '[' {

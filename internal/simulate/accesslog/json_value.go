@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// node is a position in an object that a path of keys leads to: a value, or an object with more
-// keys.
+// node is the position in a JSON object that a path of keys leads to. It is a wanted value, or an
+// object that contains wanted values.
 type node struct {
 	below  map[string]*node // by key; nil for a value
-	folded map[string]*node // by key in lower case; if keys differ only in case, the first one counts
+	folded map[string]*node // by key in lower case; of keys that differ only in case, the first one
 	raw    []byte           // the value as written in the line
 }
 
-// at returns the node to which keys lead. It adds the node if there is none.
+// at returns the node that keys lead to. If there is none, at adds it.
 func (n *node) at(keys []string) *node {
 	for _, key := range keys {
 		if n.below == nil {
@@ -33,7 +33,7 @@ func (n *node) at(keys []string) *node {
 	return n
 }
 
-// read stores the wanted values of an object. If the input is not an object, it stores none.
+// read stores the wanted values of an object. It ignores a value that is not an object.
 func (n *node) read(object []byte) {
 	if object[0] != '{' {
 		return
@@ -52,7 +52,7 @@ func (n *node) read(object []byte) {
 }
 
 // find returns the node below a key in quotes, or nil. Like package encoding/json, it prefers an
-// exact match and otherwise ignores case.
+// exact match, but also accepts a key in different case.
 func (n *node) find(key []byte) *node {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -66,7 +66,7 @@ func (n *node) find(key []byte) *node {
 	return n.folded[string(bytes.ToLower(name))]
 }
 
-// text returns the first value that is not empty, or "".
+// text returns the first value that is not empty, or "" if all are.
 func (p *part) text(r *Record) string {
 	for _, v := range p.values {
 		if text := r.textOf(v.raw); text != "" {

@@ -117,13 +117,14 @@ func splitKeys(path string) []string {
 	return keys
 }
 
-// contradicts reports whether one of the two paths is the beginning of the other.
+// contradicts reports whether the keys of p begin with all keys of q, or the other way around. One
+// path then needs a value where the other path needs an object.
 func (p partPath) contradicts(q partPath) bool {
 	shared := min(len(p.keys), len(q.keys))
 	return len(p.keys) != len(q.keys) && slices.Equal(p.keys[:shared], q.keys[:shared])
 }
 
-// over returns the paths of the mapping, followed by the paths of a format that the mapping does
+// over returns the paths of the mapping, followed by those paths of a format that the mapping does
 // not replace.
 func (m Mapping) over(format []partPath) []partPath {
 	all := slices.Clone(m.paths)
@@ -140,7 +141,7 @@ func (m Mapping) over(format []partPath) []partPath {
 
 // jsonMappings locates the parts of a record in each JSON format.
 var jsonMappings = map[string]string{
-	// client_ip is the client behind the proxies that Caddy trusts.
+	// client_ip is the address of the client behind the proxies that Caddy trusts.
 	"caddy": `time=ts, client=request.client_ip, client=request.remote_ip, user=user_id,
 		method=request.method, host=request.host, path=request.uri, status=status, bytes=size,
 		headers=request.headers`,
@@ -154,7 +155,7 @@ var jsonMappings = map[string]string{
 		method=RequestMethod, host=RequestHost, host=RequestAddr, path=RequestPath, status=DownstreamStatus,
 		bytes=DownstreamContentSize, header:Referer=request_Referer, header:User-Agent=request_User-Agent,
 		header:X-Forwarded-For=request_X-Forwarded-For, header:X-Request-Id=request_X-Request-Id`,
-	// These are common names for the variables of nginx, and names that libraries use.
+	// These keys are common names for the variables of nginx, and names that libraries use.
 	"json": `time=time, time=timestamp, time=@timestamp, time=ts, time=time_iso8601, time=time_local,
 		time=msec, client=client_ip, client=remote_addr, client=remote_ip, client=client, client=ip,
 		user=user, user=remote_user, method=method, method=request_method, method=http_method,

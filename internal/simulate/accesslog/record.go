@@ -6,7 +6,7 @@ import (
 )
 
 // Record is one request of a log. Its strings point to memory of the record, so they are valid
-// until the next request is read into it. Reuse a record to read lines without allocations.
+// until the next request is read into the record. Reuse a record to read lines without allocations.
 type Record struct {
 	// At is the time in Unix nanoseconds.
 	At int64
@@ -62,10 +62,10 @@ type Tokens struct {
 // Field is a header field or a claim.
 type Field struct{ Name, Value string }
 
-// UserClaim is the claim that holds the user of the log.
+// UserClaim is the name of the claim that holds the user in the log.
 const UserClaim = "user"
 
-// Claim returns a claim, or "". A claim from the mapping takes precedence over the user of the log.
+// Claim returns a claim, or "". A claim from the mapping takes precedence over the user in the log.
 func (r *Record) Claim(name string) string {
 	for i := range r.Claims {
 		if f := &r.Claims[i]; f.Name == name {

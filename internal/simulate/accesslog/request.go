@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// reason says why a line is malformed. Reasons are few and general, because the line itself has the
-// details.
+// reason is an error that says why a line is malformed. There are only a few general reasons,
+// because users can see the details in the line itself.
 type reason string
 
 func (r reason) Error() string { return "accesslog: " + string(r) }
@@ -39,7 +39,8 @@ func (r *Record) readRequest(line string) error {
 }
 
 // readTarget reads the target of a request. Most targets are a path that needs no decoding, with or
-// without a query. For these, it does not call package net/url, which takes time and allocates.
+// without a query. For such a target, it does not call package net/url, which is slower and
+// allocates.
 func (r *Record) readTarget(target string) error {
 	path, query, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "/") && isLiteral(path) && !hasControl(query) {
@@ -74,7 +75,7 @@ func isLiteral(path string) bool {
 	return true
 }
 
-// hasControl reports whether a text has ASCII control characters, which no URL may have.
+// hasControl reports whether s contains ASCII control characters, which are not allowed in a URL.
 func hasControl(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] == 0x7f {

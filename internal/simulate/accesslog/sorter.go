@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// maxHeld is the maximum number of lines of one input that are held for sorting: 10 seconds at
-// 13,000 lines per second, about 80 MB.
+// maxHeld is the maximum number of lines of one input that are held for sorting. They cover 10
+// seconds at 13,000 lines per second, and take about 80 MB.
 const maxHeld = 1 << 17
 
-// held is a record that waits for earlier ones.
+// held is a record that is held until no earlier one is expected.
 type held struct {
 	Record
-	line int64 // the number of the line: records with the same time keep their order
+	line int64 // line number, which orders records with the same time
 }
 
-// compare orders records by time, and then by line.
 func (h *held) compare(other *held) int {
 	return cmp.Or(cmp.Compare(h.At, other.At), cmp.Compare(h.line, other.line))
 }
 
-// sorter sorts the records of one input, which are nearly in order: most records are appended to
-// the queue, and the others are inserted near its end.
+// sorter sorts the records of one input. As the records are nearly in order, it appends most of
+// them to its queue, and inserts the others near the end.
 type sorter struct {
 	slack   int64
 	max     int     // maximum number of records held
@@ -34,7 +33,7 @@ type sorter struct {
 
 func newSorter(slack time.Duration, max int) sorter { return sorter{slack: int64(slack), max: max} }
 
-// empty returns a record to read into. The caller passes it to add or recycle.
+// empty returns a record to read into. The caller must pass the record to add or recycle.
 func (s *sorter) empty() *held {
 	if n := len(s.spare); n > 0 {
 		h := s.spare[n-1]
@@ -47,8 +46,8 @@ func (s *sorter) empty() *held {
 // recycle takes back a record for later use.
 func (s *sorter) recycle(h *held) { s.spare = append(s.spare, h) }
 
-// add adds a record. If a record with a later time was already removed, h is late, and gets that
-// time.
+// add adds a record. If a later record has already been removed, add sets the time of h to that of
+// the removed record, and reports that h is late.
 func (s *sorter) add(h *held) (late bool) {
 	if h.At < s.removed {
 		h.At, late = s.removed, true
@@ -74,7 +73,7 @@ func (s *sorter) ready() bool {
 
 func (s *sorter) len() int { return len(s.queue) - s.head }
 
-// remove removes and returns the first record.
+// remove removes the first record from the queue and returns it.
 func (s *sorter) remove() *held {
 	h := s.first()
 	s.removed = h.At

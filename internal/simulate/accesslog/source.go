@@ -22,9 +22,9 @@ type Options struct {
 	// Format is the format of all logs. By default, it is detected for each log.
 	Format Format
 	// Slack is the maximum time by which lines may be out of order. Many servers write a line when
-	// a request ends, with the time at which it began, so a line may follow a line with a later
-	// time. Lines within the slack are sorted. Other lines are late: they are counted, and returned
-	// with the time of the last record. To sort the lines of a log, a Source holds them for this
+	// a request ends, with the time at which the request began, so a line may come after one with a
+	// later time. Lines within the slack are sorted. All other lines are late: they are counted,
+	// and get the time of the last record. To sort the lines of a log, a Source holds them for this
 	// time, but at most 131,072 of them. The default is 10 seconds. If Slack is negative, it holds
 	// no lines.
 	Slack time.Duration
@@ -32,7 +32,8 @@ type Options struct {
 	Stdin io.Reader
 }
 
-// Source reads logs, merged by time. Only Close may be called concurrently with other methods.
+// Source reads logs, and merges their records by time. Only Close may be called concurrently with
+// other methods.
 type Source struct {
 	inputs  []*input // inputs with records left, the earliest first
 	all     []*input // all inputs, in the order of the paths
@@ -76,7 +77,7 @@ func Open(paths []string, o Options) (*Source, error) {
 	return s, nil
 }
 
-// open opens an input and reads until its first record is known.
+// open opens an input, and reads lines until the first record is known.
 func (s *Source) open(in *input, stdin io.Reader) error {
 	from := stdin
 	switch {
@@ -115,7 +116,8 @@ func (s *Source) addSize(file *os.File) {
 }
 
 // Next reads the next record. It returns io.EOF after the last one, and an error that wraps
-// [os.ErrClosed] after Close. Any other error means that a log cannot be read. It is permanent.
+// [os.ErrClosed] after Close. Any other error means that a log cannot be read, and is returned by
+// all further calls.
 func (s *Source) Next(r *Record) error {
 	switch {
 	case s.closed.Load():
@@ -127,7 +129,7 @@ func (s *Source) Next(r *Record) error {
 	}
 	in := s.inputs[0]
 	h := in.sorter.remove()
-	*r, h.Record = h.Record, *r // swapped, so that both keep their memory
+	*r, h.Record = h.Record, *r // swap them, so that both keep their memory
 	r.File, r.Line = in.name, h.line
 	in.sorter.recycle(h)
 	s.stats.Last = r.At
@@ -176,7 +178,7 @@ func (s *Source) fill(in *input) error {
 	return nil
 }
 
-// Stats returns statistics on what was read so far.
+// Stats returns statistics on what has been read so far.
 func (s *Source) Stats() Stats {
 	stats := s.stats
 	stats.Examples = slices.Clone(stats.Examples)
@@ -212,7 +214,7 @@ func byFirstRecord(a, b *input) int {
 	return cmp.Or(cmp.Compare(a.sorter.first().At, b.sorter.first().At), cmp.Compare(a.index, b.index))
 }
 
-// Stats describes what was read.
+// Stats holds statistics on what has been read.
 type Stats struct {
 	// Lines is the number of lines that are not empty. Malformed counts those that could not be
 	// read. Late counts those that were too far out of order; see [Options.Slack].
@@ -230,7 +232,7 @@ type Stats struct {
 	Last int64
 }
 
-// Malformed is a line that could not be read.
+// Malformed describes a line that could not be read.
 type Malformed struct {
 	File   string `json:"file"`
 	Line   int64  `json:"line"`
@@ -238,10 +240,10 @@ type Malformed struct {
 	Reason string `json:"reason"`
 }
 
-// Damage describes where the compressed data of a log ends, and why.
+// Damage describes a log whose compressed data could not be read to its end.
 type Damage struct {
 	File   string `json:"file"`
-	Lines  int64  `json:"lines"` // lines that could be read
+	Lines  int64  `json:"lines"` // number of lines that could be read
 	Reason string `json:"reason"`
 }
 

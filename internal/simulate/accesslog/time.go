@@ -15,8 +15,8 @@ const (
 )
 
 // parseTime reads the time formats of logs: Apache and nginx ("10/Oct/2000:13:55:36 -0700"), RFC
-// 3339, also with a zone such as +0100, and Unix time in seconds, milliseconds, microseconds or
-// nanoseconds, distinguished by magnitude. It returns Unix nanoseconds.
+// 3339, with zones such as +0100 in addition, and Unix time in seconds, milliseconds, microseconds
+// or nanoseconds, distinguished by magnitude. It returns Unix nanoseconds.
 func parseTime(s string) (at int64, ok bool) {
 	switch {
 	case len(s) > 2 && s[2] == '/':
@@ -109,7 +109,8 @@ func parseFraction(s string) (nanoseconds int64, ok bool) {
 	return nanoseconds, true
 }
 
-// parseUnixTime reads a decimal number. Without an exponent it is exact, unlike a float64.
+// parseUnixTime reads a Unix time as a decimal number. If the number has no exponent, the result is
+// exact, which it would not be with a float64.
 func parseUnixTime(s string) (at int64, ok bool) {
 	digits := 0
 	for digits < len(s) && s[digits]-'0' <= 9 {
@@ -127,7 +128,7 @@ func parseUnixTime(s string) (at int64, ok bool) {
 	}
 	unit := int64(1)
 	switch {
-	case whole < 1e11: // seconds up to the year 5138; 1e11 milliseconds is a time in 1973
+	case whole < 1e11: // as seconds, 1e11 is in the year 5138; as milliseconds, it is in 1973
 		unit = 1e9
 	case whole < 1e14:
 		unit = 1e6

@@ -1,7 +1,7 @@
-// Package loggen generates access logs of an invented shop with an API. A few users are frequent
-// and most are rare, days are busier than nights and weekdays busier than weekends, a crawler reads
-// the catalog at night, and an attacker tries passwords once. The same options generate the same
-// bytes, so examples, tests and benchmarks are repeatable.
+// Package loggen generates access logs of an invented shop with an API. A few users send many
+// requests and most send few. Days are busier than nights, and weekdays busier than weekends. A
+// crawler reads the catalog at night, and there is one attack in which passwords are tried. The
+// same options generate the same bytes, so examples, tests and benchmarks are repeatable.
 package loggen
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Options configures a log. Zero fields have defaults.
+// Options configures a log. Fields that are zero have defaults.
 type Options struct {
 	// Seed selects one of many logs.
 	Seed uint64
@@ -26,8 +26,8 @@ type Options struct {
 	Span time.Duration
 	// Users is the number of users: 2,000 by default.
 	Users int
-	// JSON writes lines of JSON instead of the combined format. They have times in milliseconds and
-	// additional fields: the host, and the API key and the plan of users who have one.
+	// JSON writes lines of JSON instead of the combined format. These lines have times in
+	// milliseconds and additional fields: the host and, for members, the API key and the plan.
 	JSON bool
 }
 
@@ -67,7 +67,7 @@ func Generate(w io.Writer, o Options) error {
 
 const host = "shop.example"
 
-// appendLine appends a request as a line of the log. None of its values needs escaping.
+// appendLine appends a request as a line of the log. No value needs escaping.
 func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	path := e.path
 	if e.number >= 0 {

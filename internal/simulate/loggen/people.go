@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// event is one request.
+// event is a request.
 type event struct {
-	at     time.Duration // since the beginning of the minute
+	at     time.Duration // time since the beginning of the minute
 	who    person
 	method string
 	path   string
-	number int // appended to the path, unless negative
+	number int // number appended to the path, unless it is negative
 	status int
 	bytes  int
 }
@@ -39,7 +39,7 @@ const (
 	attackerAgent = "python-requests/2.32.3"
 )
 
-// people draws requests at random.
+// people generates random requests.
 type people struct {
 	options *Options
 	random  *rand.Rand
@@ -74,7 +74,8 @@ func (c *people) minute(events []event, n counts) []event {
 	return events
 }
 
-// visit appends the requests of a click: a page, followed by what the page loads.
+// visit appends the requests of one click: those for a page, followed by those for what the page
+// loads.
 func (c *people) visit(events []event, requests int) []event {
 	who := c.person(int(c.often.Uint64()))
 	at := c.within(time.Minute)
@@ -96,7 +97,7 @@ func (c *people) visit(events []event, requests int) []event {
 	return events
 }
 
-// call draws an API call.
+// call chooses an API call at random.
 func (c *people) call(member bool) (method, path string, number, bytes int) {
 	switch n := c.random.IntN(10); {
 	case n < 4:

@@ -8,13 +8,15 @@ import (
 
 // schedule holds the number of lines of each kind for each minute.
 type schedule struct {
-	people, crawl, attack []float64 // by minute; may be fractional, and the sum is the number of lines of the kind
+	// Each slice has an element for each minute. Elements may be fractional, and add up to the
+	// number of lines of that kind.
+	people, crawl, attack []float64
 }
 
 // counts holds the number of lines of each kind for one minute.
 type counts struct{ people, crawl, attack int }
 
-// The crawler's and the attacker's shares of the lines.
+// Shares of the lines that the crawler and the attacker cause.
 const (
 	crawlShare  = 0.04
 	attackShare = 0.03
@@ -79,7 +81,7 @@ func (s *schedule) minutes() iter.Seq2[int, counts] {
 	}
 }
 
-// rounder turns fractions into whole numbers with the same sum.
+// rounder rounds a series of numbers so that the rounding errors do not add up.
 type rounder struct {
 	sum  float64
 	done int
