@@ -69,7 +69,7 @@ func run(ctx context.Context) error {
 			break
 		}
 	}
-	return monitor.Close() // posts the waiting events
+	return monitor.Close() // posts the events that are still waiting
 }
 
 // receive prints an event if it is recent and signed with the key.

@@ -22,7 +22,7 @@ import (
 	"github.com/stint-limiter/stint/stores"
 )
 
-const calls = 12 // of each worker
+const calls = 12 // number of calls that each worker makes
 
 func main() {
 	store, err := stores.Open(context.Background(), os.Getenv("REDIS_URL"))

@@ -4,13 +4,13 @@ import "container/heap"
 
 // alive counts the subjects that Redis would store as time passes.
 type alive struct {
-	expiries expiries // of the subjects with until after advanced
-	advanced int64    // the time of the last call of advance; times are in Unix microseconds
+	expiries expiries // expiries of the subjects whose until is after advanced
+	advanced int64    // time of the last call of advance; all times are in Unix microseconds
 	most     int64
 	mostAt   int64
 }
 
-// charge counts a subject as stored until the given time, if it is not stored for longer anyway.
+// charge counts a subject as stored until the given time, unless it is already stored for longer.
 func (a *alive) charge(s *subject, until, now int64) {
 	if until <= max(s.until, now) {
 		return
@@ -37,7 +37,7 @@ func (a *alive) advance(now int64) {
 	}
 }
 
-// expiry is the time at which a subject expires, unless it is charged again before.
+// expiry is the time at which a subject expires, unless it is charged again before then.
 type expiry struct {
 	at      int64
 	subject *subject

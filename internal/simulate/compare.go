@@ -10,7 +10,7 @@ import (
 type comparison struct {
 	sum     Comparison
 	max     int                // maximum number of subjects in changes
-	changes map[string]*Change // by subject, for the subjects that either replayer denies
+	changes map[string]*Change // by subject; only subjects that either replayer denies
 }
 
 func newComparison(maxSubjects int) *comparison {

@@ -34,11 +34,12 @@ type counter struct {
 	caller        string     // the caller of the request; "" if nothing limits it
 	callerSubject *subject   // nil if the caller is not counted separately
 	subjectsOf    []*subject // one for each result; nil for a subject that is not counted separately
-	shadowed      []*denials // of the subjects that rules in shadow would have denied
+	shadowed      []*denials // denials of the subjects that rules in shadow would have denied
 }
 
-// countKey identifies the requests of a tier, a route and a method, or those of a method that a
-// policy exempts.
+// countKey identifies requests that are counted together: requests with the same tier, route and
+// method or, if a policy exempts them, requests with the same policy and method. skipped is the
+// name of that policy, or "".
 type countKey struct{ tier, route, skipped, method string }
 
 // otherMethod stands for all methods that HTTP does not define.
@@ -98,8 +99,9 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 	}
 }
 
-// addUsages counts what a request used of its limits. It also finds the caller: the first subject
-// that does not stand for everyone or, if there is none, the first subject.
+// addUsages counts how much a request used of its limits. It also finds the caller, which is the
+// first subject that does not stand for everyone. If there is none, the caller is the first
+// subject.
 func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
 	everyone := true
@@ -133,15 +135,16 @@ func (c *counter) subject(r *policy.Result) *subject {
 	return s
 }
 
-// addUsage counts a request for a rule, and what the subject used of the rule's limits. s may be
-// nil.
+// addUsage counts a request for a rule, and how much of the rule's limits the subject used. s may
+// be nil.
 func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	c.rules[r.Rule.Index].Requests++
 	if s == nil {
 		return
 	}
 	if s.peaks == nil {
-		s.peaks = make([]peak, 0, len(r.Usages)) // room for the limits of one rule, which is enough for most subjects
+		// Allocate room for the limits of one rule, which is enough for most subjects.
+		s.peaks = make([]peak, 0, len(r.Usages))
 	}
 	for i := range r.Usages {
 		if limit := c.index(r.Rule, &r.Limits[i]); limit >= 0 {

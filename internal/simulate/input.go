@@ -12,7 +12,7 @@ import (
 type input struct {
 	in     policy.Input
 	record *accesslog.Record
-	values []string // returned by Values for this record
+	values []string // values that Values has returned for this record
 
 	usedUser bool // whether Claim has returned the user of the log
 	known    tokens.Known
@@ -40,7 +40,7 @@ func (i *input) of(r *accesslog.Record) *policy.Input {
 	return &i.in
 }
 
-// Values implements the Header of [policy.Input]. The result is valid until the next record.
+// Values implements [policy.Input.Header]. The result is valid until the next record.
 func (i *input) Values(name string) []string {
 	start := len(i.values)
 	for k := range i.record.Headers {
@@ -51,7 +51,7 @@ func (i *input) Values(name string) []string {
 	return i.values[start:len(i.values):len(i.values)]
 }
 
-// Claim implements the Claims of [policy.Input].
+// Claim implements [policy.Input.Claims].
 func (i *input) Claim(name string) string {
 	value := i.record.Claim(name)
 	i.usedUser = i.usedUser || value != "" && value == i.record.User && name == accesslog.UserClaim
@@ -61,13 +61,12 @@ func (i *input) Claim(name string) string {
 // Known returns the token counts in the log.
 func (i *input) Known() *tokens.Known { return &i.known }
 
-// Body implements the Content of [policy.Input]. Logs have no bodies.
+// Body implements [policy.Input.Content]. Logs have no bodies.
 func (i *input) Body(int64) (head []byte, length int64) { return nil, 0 }
 
-// Digest implements the Content of [policy.Input]. Logs have no bodies.
+// Digest implements [policy.Input.Content]. Logs have no bodies.
 func (i *input) Digest() string { return "" }
 
-// outcomeOf returns the outcome of a request: the status and the size of its response.
 func outcomeOf(r *accesslog.Record) policy.Outcome {
 	return policy.Outcome{Status: r.Status, Bytes: r.Bytes}
 }

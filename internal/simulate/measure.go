@@ -12,7 +12,7 @@ import (
 // Two counts hold all charges, as if nothing were ever denied:
 //
 //   - large has slices, like the count of every limit above stint.Resolution. With slices, units
-//     become available later than without, and large shows how much later.
+//     become available later than without slices.
 //   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
 //     is no longer needed, because the subject needs a limit with slices.
 //
@@ -67,10 +67,10 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb appends steps for the next limits of the scale, as long as their maximums are below most and
-// their scale indexes are below to. Each new step is a copy of history. from is the scale index of
-// the first element of steps. last is the cost of the last charge, which the meters of the new steps
-// leave out.
+// climb appends steps for the next limits of the scale, as long as their maximums are below most
+// and their scale indexes are below to. Each new step is a copy of history. from is the scale index
+// of the first element of steps. last is the cost of the last charge, which the meters of the new
+// steps leave out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -82,7 +82,8 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take decides on a charge under each of the steps. index is the scale index of the first step.
+// take charges cost under each of the steps that has room, and counts a denial under each other
+// step. index is the scale index of the first step.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -122,7 +123,7 @@ func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	}
 }
 
-// raise adds the steps whose usage may exceed their capacity when a settlement adds units.
+// raise adds the steps whose usage may exceed their capacity after a settlement adds units.
 func (m *measure) raise(w *window, at, units int64) {
 	var v algorithm.View
 	v.Open(m.large, &w.largeLimit, at, 0)

@@ -40,13 +40,13 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
 	needed := rise(m.hull[steepest], end, window)
 	if m.sum > stint.MaxUnits {
-		*m = meter{} // never happens in practice; starting again avoids an overflow
+		*m = meter{} // this never happens in practice; starting again avoids an overflow
 	}
 	return needed
 }
 
-// bucket returns a count whose meter has all charged units except the last ones; last is their
-// number. The points on the hull determine the level of the meter.
+// bucket returns a count whose meter holds all charged units but the last ones. last is the number
+// of units to leave out. The points on the hull determine the level of the meter.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View
@@ -63,7 +63,7 @@ func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	return c
 }
 
-// amend adds by to the units of the last charge; by may be negative.
+// amend adds by, which may be negative, to the units of the last charge.
 func (m *meter) amend(by int64) { m.sum = max(m.sum+by, 0) }
 
 // steeper reports whether the line from a to b is steeper than the line from c to d. Both lines

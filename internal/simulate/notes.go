@@ -26,7 +26,7 @@ func warning(log *Log) string {
 		figures.Percent(float64(log.Malformed)/float64(log.Lines)))
 }
 
-// notes returns the notes that a reader of the result needs.
+// notes returns what a reader needs to know to interpret the result.
 func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -90,7 +90,6 @@ func plural(n int64, noun string) string {
 	return fmt.Sprintf("%s %ss", figures.Number(n), noun)
 }
 
-// hasConcurrency reports whether a set has concurrency limits.
 func hasConcurrency(set *policy.Set) bool {
 	return slices.ContainsFunc(set.Rules(), func(rule *policy.Rule) bool {
 		return slices.ContainsFunc(rule.Limits, func(l stint.Limit) bool {

@@ -143,10 +143,11 @@ func (c *counter) hitOf(s *subject) Hit {
 	return hit
 }
 
-// limitUses returns how much of each limit subjects used.
+// limitUses returns how much of each limit the subjects used.
 func (c *counter) limitUses() []LimitUse {
 	uses := c.limits
-	shares := make([][]float64, len(uses)) // for subjects without denials, enforced or in shadow
+	// The shares that subjects without denials, enforced or in shadow, used of each limit.
+	shares := make([][]float64, len(uses))
 	busiest := make([]*top[Busy], len(uses))
 	for i := range uses {
 		busiest[i] = newTop(c.top, func(a, b Busy) int {
@@ -221,7 +222,7 @@ func rank(n int, share float64) int {
 	return min(max(int(math.Ceil(share*float64(n)-slack)), 1), n)
 }
 
-// top keeps the first few of many values, in order.
+// top keeps the first max of the values that are added to it, in the order of compare.
 type top[T any] struct {
 	max     int
 	compare func(a, b T) int

@@ -17,13 +17,15 @@ import (
 
 // recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	store       *memorystore.Store // recognizes repeated request IDs, under limits that are too high to deny
+	// store recognizes repeated request IDs. Its limits are too high to deny requests.
+	store       *memorystore.Store
 	guard       *policy.Guard
 	scale       scale
 	rules       []ruleQuantities // by index of the rule
 	maxSubjects int
 	subjects    map[string]*needs
-	claims      map[claimKey][]measure // one measure for each window of the quantity
+	// claims holds the measures of each claim, one for each window of the quantity.
+	claims map[claimKey][]measure
 
 	// The request being measured:
 	verdict policy.Verdict
@@ -89,7 +91,8 @@ func (r *run) newRecommender() (*recommender, error) {
 				w.scaled(rec.scale)
 			}
 			q.windows = append(q.windows, windows)
-			// A different window for each rule keeps the claims of a subject apart.
+			// With a different window for each rule, claims of one subject under different rules
+			// are counted separately.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
@@ -114,8 +117,9 @@ func quantitiesOf(rule *policy.Rule) (names []string) {
 	return names
 }
 
-// windowsOf returns what to measure for a quantity of a rule: the windows and bursts of its limits,
-// and the windows and bursts in the options.
+// windowsOf returns the windows to measure for the quantity with the given name: those of the
+// rule's limits with that name, with their bursts, and all combinations of Windows and Bursts in
+// the options.
 func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	var list []*window
 	add := func(length time.Duration, burst int64, configured *stint.Limit) {
@@ -183,7 +187,7 @@ func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 		request.Claims[i].Limits = r.rules[v.Results[i].Rule.Index].limits
 	}
 	decision, err := r.store.Take(ctx, *request)
-	if err != nil || !decision.Allowed { // denied: the request costs more than any limit allows
+	if err != nil || !decision.Allowed { // it is denied only if it costs more than any limit allows
 		return err
 	}
 	for i := range v.Results {
@@ -234,7 +238,7 @@ func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure
 	return list
 }
 
-// in returns the need in a window. It adds the need if there is none.
+// in returns the need in a window. If there is none, in adds it.
 func (s *needs) in(w *window) *need {
 	i := slices.IndexFunc(*s, func(n *need) bool { return n.window == w })
 	if i < 0 {
@@ -263,7 +267,7 @@ func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendm
 	return done, err
 }
 
-// settle settles the last charge of a claim.
+// settle settles the last charge of a claim in all of its measures.
 func (r *recommender) settle(claim *stint.Claim, at int64, a *stint.Amendment) {
 	for i := range r.verdict.Results {
 		own, rule := &r.request.Claims[i], r.verdict.Results[i].Rule.Index

@@ -17,7 +17,9 @@ type replayer struct {
 	counter *counter
 	sizer   *sizer
 
-	unsettled bool // whether a response header, which logs do not have, settles some requests
+	// unsettled reports whether some costs are settled by a response header, which logs do not
+	// have.
+	unsettled bool
 }
 
 func (r *run) newReplayer(set *policy.Set) (*replayer, error) {
@@ -52,8 +54,8 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 }
 
 // Timeless is a store without deadlines. A guard waits for the store by the real clock, not by the
-// log's. With deadlines, a slow machine would lose some answers for rules in shadow, and some
-// settlements.
+// log's. With deadlines, some answers for rules in shadow and some settlements would be lost on a
+// slow machine.
 type Timeless struct{ stint.Store }
 
 // Take implements [stint.Store].

@@ -73,7 +73,7 @@ type run struct {
 
 	log         Log
 	noClient    int64
-	users       int64 // requests identified by the user in the log
+	users       int64 // requests whose callers are identified by the user in the log
 	tokens      tokenCounts
 	first, last int64 // Unix microseconds
 }
@@ -131,7 +131,7 @@ func (r *run) progress(src Source) {
 	}
 }
 
-// replay decides on the current record and counts it.
+// replay replays the current record, unless it is outside the requested time.
 func (r *run) replay() error {
 	at := time.Unix(0, r.record.At)
 	if at.Before(r.options.From) || !r.options.To.IsZero() && !at.Before(r.options.To) {
@@ -201,8 +201,9 @@ func (r *run) result(read accesslog.Stats) *Result {
 	return result
 }
 
-// clock is the virtual time: the time of the latest request. It does not move between requests and
-// never goes back. It is atomic because background goroutines of the stores read it, too.
+// clock shows the virtual time, which is the time of the latest request. It does not move between
+// requests and never goes back. It is atomic because background goroutines of the stores read it,
+// too.
 type clock struct{ us atomic.Int64 }
 
 // advance moves the clock forward to the given time in Unix nanoseconds. It returns the clock's

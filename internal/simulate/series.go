@@ -12,8 +12,8 @@ type series struct {
 
 const maxSteps = 480
 
-// stepLengths lists the lengths of steps, each a multiple of the previous one. The longest are for
-// logs in which some times are wrong.
+// stepLengths lists the possible lengths of steps. Each is a multiple of the previous one. The
+// longest are for logs in which some times are wrong.
 var stepLengths = [...]time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute, 15 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour,
@@ -39,8 +39,8 @@ func (s *series) add(now int64, c *Count) {
 	s.steps[i].add(c)
 }
 
-// widen changes to the next length of steps. It works in place, because no step moves to a higher
-// index.
+// widen combines the steps into steps of the next length. It works in place, because no step moves
+// to a higher index.
 func (s *series) widen() {
 	old := s.microseconds()
 	s.length++

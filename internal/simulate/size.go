@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// sizer counts the load that the requests would have put on Redis.
+// sizer measures the load that the requests would have put on Redis.
 type sizer struct {
 	sum            Load         // the load of all requests so far
 	settlements    atomic.Int64 // atomic, because a guard settles and releases concurrently
@@ -37,7 +37,7 @@ func (s *sizer) begin(now int64) {
 // charge counts a subject as stored in Redis until all limits that the result charges have reset.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
-		return // nothing is charged, or only some of the limits are
+		return // either nothing is charged, or only some of the rule's limits are
 	}
 	until := now
 	for i := range r.Usages {
@@ -46,7 +46,6 @@ func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	s.alive.charge(to, until, now)
 }
 
-// size returns the measured size.
 func (s *sizer) size() Size {
 	s.sum.Settlements = s.settlements.Load()
 	s.second.finish(s.sum)
@@ -62,7 +61,7 @@ func (s *sizer) size() Size {
 // step begins at a multiple of its length.
 type busiest struct {
 	length int64 // microseconds
-	end    int64 // of the current step, in Unix microseconds
+	end    int64 // end of the current step, in Unix microseconds
 	before Load  // the load of all requests before the current step
 	most   Load
 }

@@ -17,11 +17,11 @@ type subject struct {
 	denials  *denials // nil if the subject has no denials, enforced or in shadow
 }
 
-// peak is the most that a subject used of a limit at once.
+// peak is the highest usage of one limit that a subject reached.
 type peak struct {
 	limit    int // index in counter.limits
 	used     int64
-	capacity int64 // of the limit at that time; a claim can set it
+	capacity int64 // capacity of the limit at that time, which a claim can set
 	at       int64 // Unix microseconds
 }
 
@@ -96,7 +96,7 @@ func (d *denials) ban(until, now int64) {
 	d.bannedUntil = until
 }
 
-// by returns the denials by one limit.
+// by returns the denials by one limit. If there are none, by adds an element for the limit.
 func (d *denials) by(limit int) *limitDenials {
 	i := slices.IndexFunc(d.byLimit, func(n limitDenials) bool { return n.limit == limit })
 	if i < 0 {

@@ -13,10 +13,9 @@ type tokenCounts struct {
 	missing  int64 // needed requests without token counts in the log, except those with error responses
 	unpriced int64 // requests with a model that has no price
 
-	firstMissing, firstUnpriced string // locations of the first such requests in the log
+	firstMissing, firstUnpriced string // where the first such requests are in the log
 }
 
-// add counts a request.
 func (c *tokenCounts) add(i *input) {
 	if i.record.Tokens.Counted {
 		c.logged++
@@ -37,7 +36,7 @@ func (c *tokenCounts) add(i *input) {
 	}
 }
 
-// notes reports what is missing from the log.
+// notes adds notes about what is missing from the log.
 func (c *tokenCounts) notes(note func(format string, args ...any)) {
 	if c.missing > 0 {
 		note("%s of %s whose tokens are counted have no count in the log (the first: %s). They are charged the "+

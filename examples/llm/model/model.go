@@ -18,8 +18,8 @@ import (
 //go:embed stint.yaml
 var YAML []byte
 
-// New returns the model. In a stream, it pauses after each token. It generates half of the tokens
-// that the request permits. Like OpenAI, it reports usage in streams only if asked to.
+// New returns the model. In a stream, it pauses after each token. It generates half as many tokens
+// as the request permits. Like OpenAI, it reports usage in streams only if asked to.
 func New(pause time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
@@ -92,7 +92,7 @@ func (c Caller) Ask(ctx context.Context, client *http.Client, url string, tokens
 	if err != nil {
 		return Answer{}, err
 	}
-	defer resp.Body.Close() // after the body was read to its end
+	defer resp.Body.Close() // runs after the body has been read to its end
 	_, err = io.Copy(io.Discard, resp.Body)
 	return Answer{resp.StatusCode, resp.Header.Get("X-RateLimit-Policy"), resp.Header.Get("Retry-After")}, err
 }

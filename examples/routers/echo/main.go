@@ -23,8 +23,8 @@ func main() {
 }
 
 // answerErrors answers the errors of handlers before the middleware of package httplimit has
-// finished. Otherwise, echo answers them later. The middleware of [httplimit.New] would then not see
-// their status, and could not refund failed requests.
+// finished. Otherwise, echo answers them later. The middleware of [httplimit.New] would then not
+// see their status, and could not refund failed requests.
 func answerErrors(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := next(c); err != nil {

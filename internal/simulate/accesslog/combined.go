@@ -23,7 +23,7 @@ const (
 //	[HOST[:PORT] ]CLIENT IDENTITY USER [TIME] "REQUEST" STATUS SIZE
 //	    [ "REFERRER" "USER AGENT"[ "FORWARDED FOR"]]
 //
-// The rest of a line is ignored.
+// Text after these values is ignored.
 type lineFormat struct{}
 
 // Parse implements [Format].

@@ -63,8 +63,8 @@ func NewFormat(name string, m Mapping) (Format, error) {
 }
 
 // detector reads each line in the format of the previous line or, if that fails, in any other
-// format. This is because a log may begin with a banner, and because the format changes within a
-// log when the server gets a different configuration.
+// format. A log may begin with a banner, and its format changes when the server gets a different
+// configuration.
 type detector struct {
 	formats []Format
 	last    int    // index of the format of the last line

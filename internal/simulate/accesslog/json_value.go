@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// node is the position in a JSON object that a path of keys leads to. It is a wanted value, or an
-// object that contains wanted values.
+// node is an element of a JSON object that can be reached by a path of keys. It is a wanted value,
+// or an object that contains wanted values.
 type node struct {
 	below  map[string]*node // by key; nil for a value
 	folded map[string]*node // by key in lower case; of keys that differ only in case, the first one

@@ -20,8 +20,8 @@ func (h *held) compare(other *held) int {
 	return cmp.Or(cmp.Compare(h.At, other.At), cmp.Compare(h.line, other.line))
 }
 
-// sorter sorts the records of one input. As the records are nearly in order, it appends most of
-// them to its queue, and inserts the others near the end.
+// sorter sorts the records of one input. Because the records are nearly in order, it appends most
+// of them to its queue, and inserts the others near the end.
 type sorter struct {
 	slack   int64
 	max     int     // maximum number of records held

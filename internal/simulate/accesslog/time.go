@@ -15,7 +15,7 @@ const (
 )
 
 // parseTime reads the time formats of logs: Apache and nginx ("10/Oct/2000:13:55:36 -0700"), RFC
-// 3339, with zones such as +0100 in addition, and Unix time in seconds, milliseconds, microseconds
+// 3339, even if the zone has no colon (+0100), and Unix time in seconds, milliseconds, microseconds
 // or nanoseconds, distinguished by magnitude. It returns Unix nanoseconds.
 func parseTime(s string) (at int64, ok bool) {
 	switch {
@@ -109,8 +109,8 @@ func parseFraction(s string) (nanoseconds int64, ok bool) {
 	return nanoseconds, true
 }
 
-// parseUnixTime reads a Unix time as a decimal number. If the number has no exponent, the result is
-// exact, which it would not be with a float64.
+// parseUnixTime reads a Unix time as a decimal number. A number without an exponent is read
+// exactly, and not as a float64.
 func parseUnixTime(s string) (at int64, ok bool) {
 	digits := 0
 	for digits < len(s) && s[digits]-'0' <= 9 {

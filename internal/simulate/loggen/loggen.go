@@ -27,7 +27,8 @@ type Options struct {
 	// Users is the number of users: 2,000 by default.
 	Users int
 	// JSON writes lines of JSON instead of the combined format. These lines have times in
-	// milliseconds and additional fields: the host and, for members, the API key and the plan.
+	// milliseconds and additional fields: the host and, for users who are signed in, the API key
+	// and the plan.
 	JSON bool
 }
 

@@ -15,7 +15,7 @@ func count(n int64, one, many string) string {
 	return figures.Number(n) + " " + many
 }
 
-// share formats a part of a whole in percent.
+// share formats part as a percentage of whole.
 func share(part, whole int64) string {
 	if whole == 0 {
 		return "–"

@@ -30,7 +30,6 @@ type page struct {
 	Policy string
 	Style  template.CSS
 	Script template.JS
-	// Result is the result as JSON.
 	Result template.JS
 }
 
@@ -42,7 +41,8 @@ func (r *Report) HTML() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	result, err := json.Marshal(r.result) // JSON escapes <, > and &, so no text from a log can end the script element
+	// JSON escapes <, > and &, so no text from a log can end the script element.
+	result, err := json.Marshal(r.result)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}

@@ -6,7 +6,7 @@
 //	r := report.New(found, report.Names{Config: "stint.yaml", Logs: []string{"access.log"}})
 //	os.Stdout.Write(r.Text(report.Terminal{}))
 //
-// For programs, use the JSON of [simulate.Result] instead. Times are in UTC. Subjects and paths
+// Programs should read the JSON of [simulate.Result] instead. Times are in UTC. Subjects and paths
 // come from requests, so they may contain any characters. The report shows each as text on one
 // line.
 //
@@ -33,7 +33,7 @@ type Names struct {
 	Logs []string
 }
 
-// Report is a result prepared for display.
+// Report is a result that has been prepared for display.
 type Report struct {
 	result   *simulate.Result
 	title    string
@@ -51,7 +51,7 @@ type section struct {
 type block interface {
 	// empty reports whether there is nothing to show.
 	empty() bool
-	// text writes the block for a terminal.
+	// text writes the block to p as text.
 	text(p *printer)
 }
 
@@ -76,7 +76,7 @@ func New(r *simulate.Result, names Names) *Report {
 
 type builder struct {
 	names  Names
-	oneDay bool // the log covers one day, so tables show no dates
+	oneDay bool // whether the log covers only one day, so that tables need no dates
 }
 
 func (b *builder) title() string {
@@ -119,7 +119,6 @@ func (b *builder) lead(r *simulate.Result) string {
 		b.config(), figures.Number(total.Denied), requests, share(total.Denied, total.Requests), whose)
 }
 
-// notes returns the section with the notes of the result.
 func (b *builder) notes(r *simulate.Result) section {
 	s := section{ID: "notes", Title: "Notes"}
 	for _, note := range r.Notes {
@@ -128,7 +127,8 @@ func (b *builder) notes(r *simulate.Result) section {
 	return s
 }
 
-// fileName returns the name that the report shows for a path: its last part, if it is a file.
+// fileName returns the name that the report shows for a path. For a file, this is the last element
+// of the path.
 func fileName(path string) string {
 	switch path {
 	case "":

@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// compared returns the section on how two configurations differ.
 func (b *builder) compared(r *simulate.Result) section {
 	s := section{ID: "compared", Title: "Compared with " + b.against()}
 	c := r.Comparison
@@ -34,7 +33,8 @@ func (b *builder) difference(c *simulate.Comparison) paragraph {
 		count(c.Losing, "subject is", "subjects are"), count(c.Gaining, "subject is", "subjects are"))}
 }
 
-// agreement counts the requests by the decisions of both configurations.
+// agreement returns a table of the numbers of requests that both configurations allow, that both
+// deny, and that only one of them denies.
 func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 	t := table{Columns: []column{{Long: true}, {Number: true}, {Number: true}, {Spare: 1}, {}}}
 	t.addPart("allowed by both", c.AllowedByBoth, all, allowed, ofAll)
@@ -44,7 +44,8 @@ func (b *builder) agreement(c *simulate.Comparison, all int64) table {
 	return t
 }
 
-// bySide counts the denials by each rule and by bans, and in total, for both configurations.
+// bySide returns a table of the denials by each rule, by bans and in total, under both
+// configurations.
 func (b *builder) bySide(r *simulate.Result) table {
 	type key struct{ policy, tier string }
 	t := table{Title: "Denied by limits", Columns: []column{
@@ -87,7 +88,8 @@ func (b *builder) bySide(r *simulate.Result) table {
 	return t
 }
 
-// changes lists the subjects that gain or lose.
+// changes returns a table of the subjects in list, which gain or lose. all is the number of such
+// subjects, including those that are not in list.
 func (b *builder) changes(title string, all int64, list []simulate.Change) table {
 	t := table{Title: title, Columns: []column{
 		{Name: "subject", Long: true}, {Name: b.config(), Number: true}, {Name: b.against(), Number: true},

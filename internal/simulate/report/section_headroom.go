@@ -47,12 +47,12 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is a share of a limit. A subject that used at least this share may reach the limit on a
-// busier day.
+// near is the used share of a limit at which a subject is shown as close to the limit: it may reach
+// the limit on a busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: denied if the share is at least bound,
-// otherwise below.
+// fullness returns the tone for the used share of a limit: denied if share is at least bound, and
+// below otherwise.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied
@@ -63,7 +63,6 @@ func fullness(share, bound float64, below tone) tone {
 // busiestEach is the maximum number of subjects that are listed for each limit.
 const busiestEach = 3
 
-// busiest lists the busiest windows of each limit.
 func (b *builder) busiest(o *simulate.Outcome) table {
 	t := table{Title: "The busiest windows", Columns: []column{
 		{Name: "tier, policy", Long: true, Spare: 1}, {Name: "limit"}, {Name: "subject", Long: true},

@@ -28,7 +28,7 @@ func (b *builder) hit(r *simulate.Result) section {
 	return s
 }
 
-// hitTable lists the subjects with the most denials.
+// hitTable returns a table of the subjects with the most denials.
 func (b *builder) hitTable(o *simulate.Outcome) table {
 	t := table{Columns: []column{
 		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},
@@ -61,7 +61,7 @@ func worstWait(h *simulate.Hit) string {
 	return lengthOrNone(h.WorstWait)
 }
 
-// lengthOrNone formats a duration; 0 is "".
+// lengthOrNone formats a duration. For 0, it returns "".
 func lengthOrNone(d simulate.Duration) string {
 	if d == 0 {
 		return ""
@@ -69,8 +69,8 @@ func lengthOrNone(d simulate.Duration) string {
 	return figures.Length(time.Duration(d))
 }
 
-// hitBy names the limit that denied a subject most often, and a ban if there was one. It gives only
-// the number of the other limits.
+// hitBy names the limit that denied a subject most often, and mentions a ban if there was one. Of
+// the other limits, it states only the number.
 func hitBy(h *simulate.Hit) string {
 	var names []string
 	if len(h.By) > 0 {
@@ -127,7 +127,7 @@ func (b *builder) bans(r *simulate.Result) section {
 	return s
 }
 
-// times formats how often something happened.
+// times formats a number of times, as "once" or "2 times".
 func times(n int64) string {
 	if n == 1 {
 		return "once"

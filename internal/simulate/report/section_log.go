@@ -35,7 +35,6 @@ func (b *builder) read(r *simulate.Result) section {
 	return section{ID: "read", Title: "What was read", Blocks: []block{facts, malformed(log)}}
 }
 
-// malformed shows examples of lines that could not be read.
 func malformed(log *simulate.Log) table {
 	t := table{Title: "Lines that could not be read", Columns: []column{
 		{Name: "where"}, {Name: "why", Long: true}, {Name: "line", Long: true, Verbatim: true},

@@ -6,7 +6,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// outcome returns the section on what the configuration would have done.
 func (b *builder) outcome(r *simulate.Result) section {
 	s := section{ID: "outcome", Title: "What would have happened"}
 	o := &r.Outcome
@@ -19,7 +18,7 @@ func (b *builder) outcome(r *simulate.Result) section {
 	return s
 }
 
-// totals counts all requests.
+// totals returns a table of the numbers of requests that were allowed and denied.
 func totals(c *simulate.Count) table {
 	t := table{Columns: []column{{}, {Number: true}, {Number: true}, {Spare: 1}, {Long: true}}}
 	t.addPart("allowed", c.Allowed, c.Requests, allowed, ofAll)
@@ -69,7 +68,8 @@ func countCells(c *simulate.Count) []cell {
 	}
 }
 
-// namedTable returns a table of named counts. A line below it counts the names without requests.
+// namedTable returns a table of named counts. A line below the table states how many names have no
+// requests.
 func namedTable(title, column string, all []simulate.NamedCount, nameless string) table {
 	t := newCountTable(title, column)
 	idle := int64(0)
@@ -109,8 +109,8 @@ func routes(o *simulate.Outcome) table {
 // mostMethods is the maximum number of rows in the table of methods.
 const mostMethods = 10
 
-// methods lists each method of each route that has denials, enforced or in shadow. Without denials,
-// the table of routes is enough.
+// methods returns a table with each method of each route that has denials, enforced or in shadow.
+// If there are no denials, the table of routes is enough.
 func methods(o *simulate.Outcome) table {
 	t := newCountTable("By method and route, where requests were denied", "method", "route")
 	more := int64(0)
@@ -133,7 +133,8 @@ func methods(o *simulate.Outcome) table {
 	return t.without("banned", "in shadow")
 }
 
-// policies lists what each rule decided. A line below counts the rules that applied to no request.
+// policies returns a table of what each rule decided. A line below the table states how many rules
+// applied to no request.
 func policies(o *simulate.Outcome) table {
 	t := table{Title: "By limits, of the requests that they apply to", Columns: []column{
 		{Name: "tier, policy", Long: true}, {Name: "requests", Number: true}, {Name: "denied", Number: true},

@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// recommended returns the section on recommended limits.
 func (b *builder) recommended(r *simulate.Result) section {
 	s := section{ID: "recommended", Title: "Recommended limits"}
 	idle := int64(0)
@@ -32,7 +31,8 @@ func (b *builder) recommended(r *simulate.Result) section {
 	return s
 }
 
-// heading names the window that a recommendation is for.
+// heading returns the title of the table of a recommendation: the rule and window, and the requests
+// and subjects that they apply to.
 func heading(r *simulate.Recommendation) string {
 	text := fmt.Sprintf("%s, per %s", rule(r.Policy, r.Tier), figures.Length(time.Duration(r.Window)))
 	if r.Burst > 1 {
@@ -67,9 +67,9 @@ func choices(r *simulate.Recommendation) table {
 	return t
 }
 
-// curve returns a table of the effects of limits, in ascending order. It leaves out limits that
-// affect more than half of the subjects, and limits with about the same effect as the row above. It
-// always includes limits that are configured or recommended, and the last one.
+// curve returns a table of the effects of limits, with the limits in ascending order. It leaves out
+// limits that affect more than half of the subjects, and limits with about the same effect as the
+// row above. It always includes limits that are configured or recommended, and the last one.
 func curve(r *simulate.Recommendation) table {
 	t := table{Columns: []column{
 		{Name: "limit", Number: true}, {Name: "hit", Number: true}, {Name: "of subjects", Number: true},
@@ -92,7 +92,7 @@ func curve(r *simulate.Recommendation) table {
 	return t
 }
 
-// marked says whether a limit is configured or recommended.
+// marked returns a mark for a limit that is configured or recommended, and "" for any other limit.
 func marked(r *simulate.Recommendation, limit int64) string {
 	var marks []string
 	if r.Configured != nil && r.Configured.Max == limit {

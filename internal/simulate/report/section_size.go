@@ -9,7 +9,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// size returns the section on the load on Redis.
 func (b *builder) size(r *simulate.Result) section {
 	s := section{ID: "size", Title: "Load on Redis"}
 	if r.Outcome.Size.Second.Decisions == 0 {
@@ -25,7 +24,7 @@ func (b *builder) size(r *simulate.Result) section {
 	return s
 }
 
-// load returns a table of the load of one configuration.
+// load returns a table of the load that one configuration puts on Redis.
 func (b *builder) load(title string, o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Title: title, Columns: []column{{}, {Long: true}}}

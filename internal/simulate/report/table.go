@@ -13,19 +13,19 @@ type table struct {
 	Title   string
 	Columns []column
 	Rows    [][]cell
-	// LeftOut describes what the rows do not show, or is "".
+	// LeftOut describes what the rows leave out, or is "".
 	LeftOut string
 }
 
 // column describes how to show the cells of a column.
 type column struct {
 	Name string
-	// Number aligns cells to the right.
+	// Number aligns the cells to the right.
 	Number bool
 	// Long marks a column of names, which may be shortened if the table is too wide.
 	Long bool
-	// Verbatim marks a column of texts that readers search for in a log. They are cut without an
-	// ellipsis.
+	// Verbatim marks a column of strings that readers search for in a log. If they are shortened,
+	// no ellipsis is added.
 	Verbatim bool
 	// Spare is the order in which columns are dropped if the table is too wide even with shortened
 	// names: the column with the highest Spare is dropped first. A column with a Spare of 0 is
@@ -33,19 +33,19 @@ type column struct {
 	Spare int
 }
 
-// cell is a text, a bar or a small chart.
+// cell holds text, a bar or a small chart.
 type cell struct {
 	Text string
 	// Tone sets the color.
 	Tone tone
 	// If Drawn is set, the cell is a bar for Share, which is full at 1. If Heights is not empty,
-	// the cell is a chart with a column for each height.
+	// the cell is a chart with a bar for each height.
 	Drawn   bool
 	Share   float64
 	Heights []int64
 }
 
-// tone is the meaning of a colored text. It is a CSS class on the page, and it selects a color on a
+// tone is the meaning of a color. It is a CSS class on the page, and it selects a color on a
 // terminal.
 type tone string
 
@@ -55,7 +55,7 @@ const (
 	denied  tone = "denied"
 )
 
-// deniedCell is a number of denials. It is colored unless it is 0.
+// deniedCell returns a cell with a number of denials. The number is colored unless it is 0.
 func deniedCell(n int64) cell {
 	if n == 0 {
 		return cell{Text: "0"}
@@ -63,7 +63,8 @@ func deniedCell(n int64) cell {
 	return cell{Text: figures.Number(n), Tone: denied}
 }
 
-// bar is a bar for a part of a whole. It is empty if the whole is 0.
+// bar returns a cell with a bar that shows part as a share of whole. The bar is empty if whole is
+// 0.
 func bar(part, whole int64, color tone) cell {
 	c := cell{Drawn: true, Tone: color}
 	if whole != 0 {
@@ -80,7 +81,8 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut records how many things the rows leave out, if any.
+// leaveOut records that the rows leave out n items, which one and many describe in the singular and
+// in the plural. If n is 0, it does nothing.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
 		t.LeftOut = count(n, one, many)
@@ -92,7 +94,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table, but leaves out each of the named columns that no row uses.
+// without returns the table without those of the named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
@@ -105,7 +107,7 @@ func (t table) without(unused ...string) table {
 	return t
 }
 
-// used reports whether a column has anything but empty cells and zeros.
+// used reports whether a column has any cell that is neither empty nor 0.
 func (t *table) used(column int) bool {
 	for _, row := range t.Rows {
 		if c := row[column]; c.Drawn || len(c.Heights) > 0 || c.Text != "" && c.Text != "0" {
@@ -222,7 +224,7 @@ func (t table) fitted(width int) (table, []int) {
 	}
 }
 
-// natural returns the widths of the columns when no cell is shortened.
+// natural returns the widths of the columns if no cell is shortened.
 func (t *table) natural() []int {
 	widths := make([]int, len(t.Columns))
 	for i, c := range t.Columns {
@@ -252,7 +254,7 @@ func (t *table) shorten(widths []int, over int) bool {
 	return true
 }
 
-// draw returns a cell as characters.
+// draw returns the content of a cell as text.
 func (c *cell) draw() string {
 	switch {
 	case c.Drawn:
@@ -263,8 +265,8 @@ func (c *cell) draw() string {
 	return c.Text
 }
 
-// shortened cuts a text to the given width. It marks the cut with an ellipsis, unless the text is
-// verbatim.
+// shortened cuts text to the given width. It ends with an ellipsis if it was cut, unless verbatim
+// is set.
 func shortened(text string, width int, verbatim bool) string {
 	switch {
 	case utf8.RuneCountInString(text) <= width:

@@ -6,9 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal describes where a text is displayed.
+// Terminal describes where text is displayed.
 type Terminal struct {
-	// Width is the number of characters per line. 0 is for files: nothing is shortened or omitted.
+	// Width is the number of characters per line. 0 means no limit, as for a file: nothing is
+	// shortened or omitted.
 	Width int
 	// Color allows escape sequences for colors.
 	Color bool
@@ -17,7 +18,7 @@ type Terminal struct {
 const (
 	// paperWidth is the maximum width of sentences.
 	paperWidth = 100
-	// leastWidth is the minimum width; narrower terminals wrap lines themselves.
+	// leastWidth is the minimum width of lines; narrower terminals wrap them.
 	leastWidth = 60
 	indent     = "  "
 )
@@ -82,7 +83,7 @@ func (p *printer) line(text string) {
 	p.out.WriteByte('\n')
 }
 
-// room returns the width that is left beside a margin.
+// room returns the width that remains to the right of a margin.
 func (p *printer) room(margin int) int {
 	if p.width == 0 {
 		return paperWidth - margin
@@ -90,7 +91,7 @@ func (p *printer) room(margin int) int {
 	return p.width - margin
 }
 
-// wrapped writes a text in as many lines as it needs.
+// wrapped writes text, broken into lines that fit.
 func (p *printer) wrapped(color, margin, text string) {
 	for _, line := range wrap(text, min(p.room(len(margin)), paperWidth)) {
 		p.line(margin + p.paint(color, line))

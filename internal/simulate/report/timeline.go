@@ -19,7 +19,7 @@ type timeline struct {
 	at    func(time.Time) string // formats times
 }
 
-// timedLine is one line of a timeline: a number for each step.
+// timedLine is one line of a timeline, with a number for each step.
 type timedLine struct {
 	Name   string
 	Tone   tone
@@ -74,7 +74,7 @@ func (t timeline) text(p *printer) {
 	p.line(indent + strings.Repeat(" ", names+gap) + t.ends(t.columns(group)))
 }
 
-// columns returns the number of columns if each shows group steps.
+// columns returns the number of columns if each column shows group steps.
 func (t *timeline) columns(group int) int { return (len(t.Lines[0].Values) + group - 1) / group }
 
 // peaks describes the highest column of each line.
@@ -87,7 +87,7 @@ func (t *timeline) peaks(group int) []string {
 	return notes
 }
 
-// ends formats the times of both ends, for the line below a chart of the given width.
+// ends formats the start and the end time, for the line below a chart of the given width.
 func (t *timeline) ends(width int) string {
 	from, to := t.at(t.Start), t.at(t.Start.Add(time.Duration(len(t.Lines[0].Values))*t.Step))
 	blanks := width - utf8.RuneCountInString(from) - utf8.RuneCountInString(to)
@@ -97,7 +97,7 @@ func (t *timeline) ends(width int) string {
 	return from + strings.Repeat(" ", blanks) + to
 }
 
-// grouped returns the sum of each group of size consecutive numbers.
+// grouped divides numbers into groups of the given size, and returns the sum of each group.
 func grouped(numbers []int64, size int) []int64 {
 	sums := make([]int64, 0, len(numbers)/size+1)
 	for i, n := range numbers {
