@@ -116,7 +116,7 @@ func WithName(name string) ByOption {
 }
 
 // WithLimits gives each call under [By] its own limits, such as those of the customer. If the
-// function returns none, the limits passed to By apply. If By has none either, the call is not
+// function returns none, the limits passed to By apply. If By has no limits either, the call is not
 // limited. In a shared store, the limits need a name ([WithName]). The function is called for every
 // call, with the context from earlier interceptors. A call with invalid limits ends with Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
@@ -135,7 +135,6 @@ func WithCost(cost func(ctx context.Context) int64) ByOption {
 	}}
 }
 
-// by holds the options of [By].
 type by struct {
 	*keyed
 	middleware.Config

@@ -85,7 +85,7 @@ func JSONField(name string) KeyFunc {
 			switch value := value.(type) {
 			case string:
 				found = append(found, value)
-			case json.Number: // 42.0 and 4.2e1 may be 42 to the application
+			case json.Number: // reject 42.0 and 4.2e1, which the application may read as 42
 				n, err := value.Int64()
 				if err != nil {
 					return nil

@@ -59,7 +59,7 @@ func ByIP(options ...ByOption) func(http.Handler) http.Handler {
 	return By(ClientIP(), options...)
 }
 
-// limit is the state that the handlers of one middleware share.
+// limit holds the state that the handlers of one middleware share.
 type limit struct {
 	*responder
 	*middleware.Limits

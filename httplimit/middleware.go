@@ -127,7 +127,6 @@ func (f *responder) begin(r *http.Request) *exchange {
 	return x
 }
 
-// handler returns a handler that calls handle with an exchange for every request.
 func (f *responder) handler(handle func(*exchange, http.ResponseWriter, *http.Request)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		x := f.begin(r)

@@ -80,7 +80,7 @@ type responder struct {
 	random  func() float64  // in [0, 1)
 	idle    sync.Pool       // holds *exchange
 	texts   atomic.Pointer[setText]
-	errs    []error // mistakes in the options
+	errs    []error
 }
 
 func newResponder() *responder {

@@ -13,7 +13,6 @@ import (
 	"github.com/stint-limiter/stint/internal/middleware"
 )
 
-// pause describes the pause that a response asks for.
 type pause struct {
 	// wait is the time until the API may be called again; 0 if it may be called at once.
 	wait time.Duration
@@ -47,7 +46,6 @@ func readPause(resp *http.Response, now time.Time) pause {
 	return pause{wait: wait, again: refused}
 }
 
-// ageOf returns the age of a response, according to its Age field.
 func ageOf(h http.Header) time.Duration {
 	s, _ := plainNumber(h.Get("Age"))
 	return pauseOf(s)
@@ -99,8 +97,8 @@ var modelQuotas = []struct{ left, reset string }{
 	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
 }
 
-// untilRenewed returns the time from at until the reset in text: a duration such as 6m0s or 120ms,
-// a number as in untilReset, or an RFC 3339 date.
+// untilRenewed returns the time from at until the reset that text states: as a duration such as
+// 6m0s or 120ms, as a number as in untilReset, or as an RFC 3339 date.
 func untilRenewed(text string, at time.Time) time.Duration {
 	if reset, ok := plainNumber(text); ok {
 		return untilReset(reset, at)
@@ -170,8 +168,8 @@ const (
 	epochMilliseconds = 1e12
 )
 
-// untilReset returns the time from at until a reset, in any of the three forms that epochSeconds
-// describes.
+// untilReset returns the time from at until a reset. The reset has one of the three forms that are
+// described at epochSeconds.
 func untilReset(reset float64, at time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:

@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// defaultMaxCooldown is the longest pause that an API may impose by default.
 	defaultMaxCooldown = 15 * time.Minute
-	// maxRetries is the largest [API.Retries].
-	maxRetries = 10
+	maxRetries         = 10
 )
 
 // API describes a third-party API and the limits on calls to it.

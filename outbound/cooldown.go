@@ -26,7 +26,7 @@ const (
 	logEvery = time.Minute
 )
 
-// cooldown holds the pauses of an API that this process knows. Its times are measured from the
+// cooldown holds what this process knows about the pauses of an API. Times are measured from the
 // creation of the registry.
 type cooldown struct {
 	until atomic.Int64 // the end of the pause that the API imposed on this process; it only grows

@@ -27,7 +27,8 @@ type Config struct {
 }
 
 // Registry holds APIs by name. Registries that use the same store, in any number of processes,
-// share the limits and the pauses of APIs with the same name. It is safe for concurrent use.
+// share the limits and the pauses of APIs with the same name. A Registry is safe for concurrent
+// use.
 //
 // The zero value is not usable; see [New].
 type Registry struct {

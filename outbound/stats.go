@@ -77,7 +77,7 @@ func (c *Client) stats() Stats {
 	return s
 }
 
-// Stats returns the statistics of every registered API, by name.
+// Stats returns the statistics of every registered API, sorted by name.
 func (r *Registry) Stats() []Stats {
 	var all []Stats
 	table := *r.table.Load()

@@ -42,7 +42,7 @@ func lastForwarded(s string) (hop netip.Addr, rest string, more bool) {
 	return e.hop, "", false
 }
 
-// element is a parsed element of Forwarded.
+// element is a parsed element of Forwarded. named reports whether it has a for= parameter.
 type element struct {
 	hop   netip.Addr
 	named bool

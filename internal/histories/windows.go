@@ -40,7 +40,8 @@ type entry struct {
 	all, degraded int32
 }
 
-// NewWindows returns a Windows for sliding and fixed limits, which Admit identifies by their index.
+// NewWindows returns a Windows for sliding and fixed limits. Admit identifies them by their
+// indexes.
 func NewWindows(limits ...*stint.Limit) *Windows {
 	w := &Windows{limits: limits, tracks: map[track]*entries{}}
 	for _, l := range limits {

@@ -58,7 +58,7 @@ type Limits struct {
 	Rules []policy.Rule
 
 	lim      *stint.Limiter
-	scopes   []string // of the parts
+	scopes   []string // scopes of the parts
 	failures logsample.Sampler
 }
 

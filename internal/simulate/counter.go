@@ -30,7 +30,7 @@ type counter struct {
 	others   Count               // for subjects that are not counted separately
 	hosts    map[*subject]string // host names of clients, if the log has these instead of addresses
 
-	// The last request:
+	// The fields below describe the last request.
 	caller        string     // the caller of the request; "" if nothing limits it
 	callerSubject *subject   // nil if the caller is not counted separately
 	subjectsOf    []*subject // one for each result; nil for a subject that is not counted separately

@@ -82,8 +82,8 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take charges cost under each of the steps that has room, and counts a denial under each other
-// step. index is the scale index of the first step.
+// take charges cost to each of the steps that has room for it, and counts a denial by each of the
+// others. index is the scale index of the first step.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -129,7 +129,7 @@ func (m *measure) raise(w *window, at, units int64) {
 	v.Open(m.large, &w.largeLimit, at, 0)
 	most := w.maxFor(v.Used()+units) + 1
 	if w.Burst > 1 {
-		most += m.need.large // the meter of a step is at most this high
+		most += m.need.large // the level of a step's meter is at most this high
 	}
 	plain, wide := len(m.plain), len(m.wide)
 	if m.exact != nil {

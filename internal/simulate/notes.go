@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// warning returns a warning if more than a twentieth of the lines could not be read, or "".
+// warning returns a warning if more than a twentieth of the lines could not be read, and ""
+// otherwise.
 func warning(log *Log) string {
 	if log.Malformed <= log.Lines/20 {
 		return ""
@@ -26,7 +27,6 @@ func warning(log *Log) string {
 		figures.Percent(float64(log.Malformed)/float64(log.Lines)))
 }
 
-// notes returns what a reader needs to know to interpret the result.
 func (r *run) notes(result *Result) []string {
 	notes := []string{}
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

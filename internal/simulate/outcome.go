@@ -52,7 +52,6 @@ func (c *counter) sumByName(o *Outcome) {
 
 type methodCountKey struct{ method, route string }
 
-// sums holds counts by key.
 type sums[K comparable] map[K]*Count
 
 func (s sums[K]) add(key K, c *Count) {
@@ -143,7 +142,6 @@ func (c *counter) hitOf(s *subject) Hit {
 	return hit
 }
 
-// limitUses returns how much of each limit the subjects used.
 func (c *counter) limitUses() []LimitUse {
 	uses := c.limits
 	// The shares that subjects without denials, enforced or in shadow, used of each limit.
@@ -196,7 +194,6 @@ func rounded(x float64) float64 {
 	}
 }
 
-// histogramSteps is the number of steps of [Headroom.Histogram].
 const histogramSteps = 10
 
 // headroom returns the distribution of the shares. It sorts the slice.

@@ -27,7 +27,7 @@ type recommender struct {
 	// claims holds the measures of each claim, one for each window of the quantity.
 	claims map[claimKey][]measure
 
-	// The request being measured:
+	// The fields below describe the request that is being measured.
 	verdict policy.Verdict
 	request stint.Request
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// replayer replays requests through one configuration: a guard over a store in virtual time, and a
+// replayer replays requests through one configuration: a guard with a store in virtual time, and a
 // counter of its verdicts.
 type replayer struct {
 	guard   *policy.Guard

@@ -230,8 +230,8 @@ type Load struct {
 	Settlements int64 `json:"settlements"`
 }
 
-// Hit is a subject that was denied, or would have been denied if all limits were enforced. If a
-// shared limit denies a request, the request counts for the caller.
+// Hit describes a subject that was denied, or would have been denied if all limits were enforced.
+// If a shared limit denies a request, the request counts for the caller.
 type Hit struct {
 	Subject  string `json:"subject"`
 	Requests int64  `json:"requests"`
@@ -347,7 +347,7 @@ type Point struct {
 // Duration is a time.Duration that is encoded in JSON as a number of seconds.
 type Duration time.Duration
 
-// MarshalJSON writes seconds.
+// MarshalJSON encodes d as a number of seconds.
 func (d Duration) MarshalJSON() ([]byte, error) {
 	return []byte(figures.Seconds(time.Duration(d))), nil
 }

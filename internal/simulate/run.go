@@ -18,7 +18,7 @@ import (
 type Source interface {
 	// Next reads the next request. It returns io.EOF after the last one.
 	Next(*accesslog.Record) error
-	// Stats returns statistics on what was read so far.
+	// Stats returns statistics on what has been read so far.
 	Stats() accesslog.Stats
 }
 

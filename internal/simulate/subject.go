@@ -69,7 +69,6 @@ type denials struct {
 	bannedUntil int64
 }
 
-// limitDenials counts the denials by one limit.
 type limitDenials struct {
 	limit            int // index in counter.limits
 	denied, shadowed int64

@@ -36,7 +36,6 @@ func (c *tokenCounts) add(i *input) {
 	}
 }
 
-// notes adds notes about what is missing from the log.
 func (c *tokenCounts) notes(note func(format string, args ...any)) {
 	if c.missing > 0 {
 		note("%s of %s whose tokens are counted have no count in the log (the first: %s). They are charged the "+

@@ -125,7 +125,6 @@ func (d *detector) unknown() error {
 		"not %s: %s; the first line is: %s", strings.Join(formats, ", "), formats[0], reasonText(err), excerpt(d.first))
 }
 
-// reasonText returns the reason why a line is malformed, without the name of the package.
 func reasonText(err error) string { return strings.TrimPrefix(err.Error(), "accesslog: ") }
 
 // excerpt returns the beginning of the longest part of a line in which all characters are

@@ -26,7 +26,7 @@ type jsonFormat struct {
 	noTime, noPath reason
 }
 
-// part is a part of a record, with the values that it can come from.
+// part describes a part of a record, and the values that it can come from.
 type part struct {
 	name   string // name of the header or claim; "" for other parts
 	broken reason // error for a value that is not a number; set only for counts
@@ -127,7 +127,6 @@ func (f *jsonFormat) Parse(line []byte, r *Record) error {
 	return f.readTokens(r)
 }
 
-// readTokens reads the token counts of a request to a language model.
 func (f *jsonFormat) readTokens(r *Record) error {
 	t := &r.Tokens
 	t.Bounded, t.Model = len(f.maxOutput.values) > 0, f.model.text(r)

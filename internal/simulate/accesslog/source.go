@@ -11,7 +11,6 @@ import (
 	"time"
 )
 
-// defaultSlack is the default of [Options.Slack].
 const defaultSlack = 10 * time.Second
 
 // stdinPath is the path that stands for standard input.

@@ -51,7 +51,6 @@ func newPeople(o *Options, random *rand.Rand) *people {
 	return &people{options: o, random: random, often: rand.NewZipf(random, 1.2, 8, uint64(o.Users-1))}
 }
 
-// minute appends the requests of one minute.
 func (c *people) minute(events []event, n counts) []event {
 	for range n.attack {
 		attacker := person{client: netip.AddrFrom4([4]byte{198, 51, 100, byte(1 + c.random.IntN(8))}), number: -1,

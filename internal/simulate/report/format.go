@@ -28,7 +28,7 @@ func exactly(x float64) string {
 	return figures.Decimal(100*x, 6) + "%"
 }
 
-// at formats a time for a table.
+// at formats a time for a table, without the date if the log covers only one day.
 func (b *builder) at(t time.Time) string {
 	switch {
 	case t.IsZero():

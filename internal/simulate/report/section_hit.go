@@ -53,7 +53,6 @@ func (b *builder) hitTable(o *simulate.Outcome) table {
 	return t.without("in shadow")
 }
 
-// worstWait formats the longest time that a subject was asked to wait.
 func worstWait(h *simulate.Hit) string {
 	if h.Never {
 		return "forever"

@@ -51,7 +51,6 @@ func heading(r *simulate.Recommendation) string {
 		text, count(r.Requests, "request", "requests"), count(r.Subjects, "subject", "subjects"))
 }
 
-// choices returns a table of the recommended limits.
 func choices(r *simulate.Recommendation) table {
 	t := table{Title: heading(r), Columns: []column{
 		{Name: "subjects untouched", Number: true}, {Name: "smallest limit", Spare: 2}, {Name: "round"},

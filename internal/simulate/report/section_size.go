@@ -42,7 +42,8 @@ func (b *builder) load(title string, o *simulate.Outcome) table {
 	return t
 }
 
-// significant formats a number with two significant digits, or as a whole number.
+// significant formats a number with two significant digits, or as a whole number if it is 10 or
+// more.
 func significant(x float64) string {
 	switch {
 	case x >= 10 || x == 0:

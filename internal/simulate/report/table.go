@@ -94,7 +94,7 @@ func (t table) Headed() bool {
 	return slices.ContainsFunc(t.Columns, func(c column) bool { return c.Name != "" })
 }
 
-// without returns the table without those of the named columns that no row uses.
+// without returns the table, minus any of the named columns that no row uses.
 func (t table) without(unused ...string) table {
 	for _, name := range unused {
 		for i, c := range t.Columns {
@@ -129,10 +129,8 @@ func (t table) cut(column int) table {
 }
 
 const (
-	// barWidth is the width of a bar in a table.
 	barWidth = 16
-	// gap is the space between two columns.
-	gap = 2
+	gap      = 2
 	// leastName is the width below which a name is not shortened.
 	leastName = 14
 )
@@ -236,8 +234,8 @@ func (t *table) natural() []int {
 	return widths
 }
 
-// shorten reduces the widest columns of names by over characters in total. It reports whether this
-// was possible.
+// shorten narrows the widest columns of names, in total by the number of characters over. It
+// reports whether this was possible.
 func (t *table) shorten(widths []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1

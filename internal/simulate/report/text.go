@@ -51,7 +51,6 @@ type printer struct {
 	color bool
 }
 
-// Escape sequences of terminals.
 const (
 	boldText   = "\x1b[1m"
 	blueText   = "\x1b[34m"
@@ -59,7 +58,6 @@ const (
 	plainText  = "\x1b[0m"
 )
 
-// paint returns the text in the given color, if colors are allowed.
 func (p *printer) paint(color, text string) string {
 	if !p.color || color == "" || strings.TrimSpace(text) == "" {
 		return text
@@ -98,7 +96,8 @@ func (p *printer) wrapped(color, margin, text string) {
 	}
 }
 
-// wrap breaks a text into lines at spaces.
+// wrap breaks text at spaces into lines of at most width characters. A longer word gets its own
+// line.
 func wrap(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {

@@ -109,7 +109,7 @@ func grouped(numbers []int64, size int) []int64 {
 	return sums
 }
 
-// widest returns the length of the longest text in characters.
+// widest returns the number of characters in the longest of texts.
 func widest(texts []string) int {
 	n := 0
 	for _, text := range texts {
