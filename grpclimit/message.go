@@ -31,11 +31,11 @@ func serveMessages(c *call, srv any, stream grpc.ServerStream, handler grpc.Stre
 	defer stop(nil)
 	a := &account{}
 	s := &messageStream{accountedStream: accountedStream{stream, a.listenIn(ctx), a}, call: c, stop: stop}
-	err := errPanicked // unless the handler returns
+	err := errPanicked // overwritten unless the handler panics
 	defer func() { s.close(a.outcome(c.ctx, err)) }()
 	err = handler(srv, s)
 	if denial := s.denied(); denial != nil {
-		err = denial // whatever the handler returned
+		err = denial // overrides what the handler returned
 	}
 	return err
 }

@@ -27,7 +27,7 @@ const outageRetry = time.Second
 type refusal struct {
 	code   codes.Code
 	reason string
-	wait   time.Duration // or stint.Never
+	wait   time.Duration // wait before a retry, or stint.Never
 	quota  *errdetails.QuotaFailure
 	help   *errdetails.Help
 }

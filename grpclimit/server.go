@@ -13,7 +13,7 @@ type server struct {
 	guard   decider
 	claims  func(ctx context.Context, name string) string
 	trailer bool           // whether to add the state of a limit to the trailer
-	random  func() float64 // in [0, 1)
+	random  func() float64 // returns numbers in [0, 1)
 }
 
 // GuardOption configures the interceptors in which a guard decides calls: [UnaryServerInterceptor],
@@ -110,7 +110,7 @@ func (a *account) serve(ctx context.Context, finish func(policy.Outcome), handle
 	if a.key != "" {
 		within = a.listenIn(ctx)
 	}
-	err := errPanicked // unless the handler returns
+	err := errPanicked // overwritten unless the handler panics
 	defer func() { finish(a.outcome(ctx, err)) }()
 	err = handle(within)
 	return err

@@ -38,7 +38,7 @@ func FormField(name string) KeyFunc {
 	return field("FormField", name, func(r *http.Request, body []byte) (found []string) {
 		switch r.Method {
 		case http.MethodPost, http.MethodPut, http.MethodPatch:
-		default: // net/http reads only the query
+		default: // for other methods, net/http reads only the query
 			return nil
 		}
 		kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))

@@ -78,8 +78,8 @@ func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Req
 	x.serve(w, r, next, guard.Follow(ctx, x.v))
 }
 
-// exchange is a request and its answer. Exchanges are reused, so a response must not refer to the
-// memory of an exchange.
+// exchange holds the state of a request and its answer. Exchanges are reused, so a response must
+// not refer to the memory of an exchange.
 type exchange struct {
 	*responder
 	request *http.Request

@@ -77,7 +77,7 @@ type responder struct {
 	headers *policy.Headers // if nil, the configuration selects them
 	shares  bool            // whether the handler gets the verdict
 	timeout time.Duration   // time limit for one write of a response
-	random  func() float64  // in [0, 1)
+	random  func() float64  // returns numbers in [0, 1)
 	idle    sync.Pool       // holds *exchange
 	texts   atomic.Pointer[setText]
 	errs    []error

@@ -20,15 +20,15 @@ import (
 type recorder struct {
 	http.ResponseWriter
 	costHeader string       // "" if there is none
-	noBody     bool         // the body is not sent, because the method is HEAD
-	unread     bool         // the body of the request could not be read
+	noBody     bool         // whether the method is HEAD, so that no body is sent
+	unread     bool         // whether the body of the request could not be read
 	meter      policy.Meter // reads the usage from the response; nil if the usage is not needed
 
 	watch    stall.Watch
 	status   int
 	bytes    int64
 	cost     string
-	returned bool // the handler returned without panicking
+	returned bool // whether the handler returned without panicking
 }
 
 // serve calls the handler. Unless finish is nil, serve calls it once with the outcome, even if the

@@ -121,7 +121,7 @@ func (a *API) limiter(store stint.Store, logger *slog.Logger) (*stint.Limiter, e
 	return stint.New(noting{store}, options...)
 }
 
-// clone returns a copy that later changes by the caller do not affect.
+// clone returns a copy that shares no memory with a.
 func (a *API) clone() API {
 	own := *a
 	own.Limits = slices.Clone(a.Limits)

@@ -31,7 +31,7 @@ func main() {
 	name, redis := os.Args[1], os.Args[2]
 	ctx := context.Background()
 	failure := stint.FailurePolicy{
-		Mode:   stint.FailDeny,         // without Redis, allow only units that are already taken
+		Mode:   stint.FailDeny,         // without Redis, allow only units that are already leased
 		Budget: 300 * time.Millisecond, // more than a call to Redis takes; the default is 15 ms
 	}
 	store, err := stores.Config{Resilience: resilience.Config{Failure: failure}}.Open(ctx, "redis://"+distant(redis))

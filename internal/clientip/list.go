@@ -48,8 +48,8 @@ type element struct {
 	named bool
 }
 
-// add adds a parameter. An element with two for= parameters names no client: RFC 7239 forbids it,
-// and one of them may have been smuggled in.
+// add adds a parameter. An element with two for= parameters names no client: RFC 7239 forbids such
+// an element, and one of the parameters may have been smuggled in.
 func (e *element) add(parameter string) {
 	name, value, ok := strings.Cut(strings.Trim(parameter, " \t"), "=")
 	if !ok || !strings.EqualFold(name, "for") {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Design is a model of another limiter's algorithm in a single process, without faults, delays and
+// Design is a model of another limiter's algorithm in a single process, without faults, delays or
 // refunds. A benchmark test compares each design with the first program in its name, if that
 // program can run in a test.
 type Design struct {
@@ -27,7 +27,8 @@ var Designs = []Design{
 	{"window from the first request (gubernator)", firstRequest(false), 1},
 }
 
-// counter holds the units in a window that starts at begin, and the units in the window before it.
+// counter holds the number n of units in the window that starts at begin, and the number last of
+// units in the window before it.
 type counter struct {
 	begin   time.Duration
 	n, last int64

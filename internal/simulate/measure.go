@@ -26,7 +26,7 @@ import (
 // maximum of the limit. Instead, meter records all charges. From these charges, meter computes the
 // maximum that a limit with the burst needs, and the meter of a new step.
 type measure struct {
-	need        *need // the need of the subject
+	need        *need
 	exact       *algorithm.Count
 	large       *algorithm.Count
 	meter       meter

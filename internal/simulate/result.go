@@ -41,7 +41,7 @@ type Log struct {
 	// Lines and Bytes measure how much was read. Bytes are counted before decompression.
 	Lines int64 `json:"lines"`
 	Bytes int64 `json:"bytes"`
-	// HostNames is the number of replayed requests whose client is a host name in the log.
+	// HostNames is the number of replayed requests whose client the log identifies by a host name.
 	HostNames int64 `json:"host_names"`
 	// Malformed is the number of lines that could not be read. Examples holds a few of them.
 	Malformed int64                 `json:"malformed"`
@@ -195,7 +195,7 @@ type Subjects struct {
 	Hit      int64 `json:"hit"`
 	Shadowed int64 `json:"shadowed"`
 	Banned   int64 `json:"banned"`
-	// Bans is the number of bans, and BannedFor their total length.
+	// Bans is the number of bans, and BannedFor is their total length.
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for_seconds"`
 	// Cap is the maximum of Seen. Others counts the requests of all other subjects: limits were
@@ -252,7 +252,8 @@ type Hit struct {
 	// number of denied requests that a ban already in force denied, not a limit.
 	By     []HitBy `json:"by"`
 	Banned int64   `json:"banned"`
-	// Bans is the number of times that the subject was banned, and BannedFor the total length.
+	// Bans is the number of times that the subject was banned, and BannedFor is the total length of
+	// these bans.
 	Bans      int64    `json:"bans"`
 	BannedFor Duration `json:"banned_for_seconds"`
 }

@@ -62,20 +62,20 @@ func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 type run struct {
 	options *Options
 	clock   clock
-	stores  []*memorystore.Store // in virtual time
+	stores  []*memorystore.Store // stores in virtual time, which close closes
 	record  accesslog.Record     // the request being replayed
 	input   input
 
 	replayer    *replayer
-	against     *replayer    // nil without a second configuration
-	comparison  *comparison  // nil without a second configuration
+	against     *replayer    // nil if there is no second configuration
+	comparison  *comparison  // nil if there is no second configuration
 	recommender *recommender // nil if no recommendations are requested
 
 	log         Log
 	noClient    int64
 	users       int64 // requests whose callers are identified by the user in the log
 	tokens      tokenCounts
-	first, last int64 // Unix microseconds
+	first, last int64 // times of requests in Unix microseconds
 }
 
 func (r *run) open() (err error) {
@@ -105,8 +105,8 @@ func (r *run) close() {
 const (
 	countsPerSubject = 8
 	bytesPerSubject  = 4 << 10
-	// maxSubjects is the maximum of Options.MaxSubjects. With it, the bounds above do not exceed
-	// the bounds of a memory store.
+	// maxSubjects is the maximum of Options.MaxSubjects. It keeps the bounds above within those of
+	// a memory store.
 	maxSubjects = 1 << 27
 )
 
@@ -219,7 +219,7 @@ func (c *clock) now() time.Time { return time.UnixMicro(c.us.Load()) }
 // instant converts Unix microseconds to a time in UTC.
 func instant(us int64) time.Time { return time.UnixMicro(us).UTC() }
 
-// duration converts microseconds to a Duration, or to the longest one on overflow.
+// duration converts microseconds to a Duration. On overflow, it returns the longest Duration.
 func duration(us int64) Duration {
 	return Duration(min(us, math.MaxInt64/int64(time.Microsecond)) * int64(time.Microsecond))
 }

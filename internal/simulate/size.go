@@ -37,7 +37,7 @@ func (s *sizer) begin(now int64) {
 // charge counts a subject as stored in Redis until all limits that the result charges have reset.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
-		return // either nothing is charged, or only some of the rule's limits are
+		return // nothing is charged, or only some of the rule's limits are charged
 	}
 	until := now
 	for i := range r.Usages {
@@ -60,7 +60,7 @@ func (s *sizer) size() Size {
 // busiest finds the step of time, such as a second or a minute, with the most calls to the store. A
 // step begins at a multiple of its length.
 type busiest struct {
-	length int64 // microseconds
+	length int64 // length of a step in microseconds
 	end    int64 // end of the current step, in Unix microseconds
 	before Load  // the load of all requests before the current step
 	most   Load

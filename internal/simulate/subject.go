@@ -22,7 +22,7 @@ type peak struct {
 	limit    int // index in counter.limits
 	used     int64
 	capacity int64 // capacity of the limit at that time, which a claim can set
-	at       int64 // Unix microseconds
+	at       int64 // time in Unix microseconds
 }
 
 func (s *subject) use(limit int, used, capacity, now int64) {

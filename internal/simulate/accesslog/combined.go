@@ -158,7 +158,7 @@ func (r *Record) nameClient(name string) bool {
 	}
 	hash := uint64(14695981039346656037) // FNV-1a
 	for i := range len(name) {
-		hash = (hash ^ uint64(name[i]|0x20)) * 1099511628211 // ignore case
+		hash = (hash ^ uint64(name[i]|0x20)) * 1099511628211 // |0x20 ignores case
 	}
 	var address [16]byte
 	binary.BigEndian.PutUint64(address[:], 0xfc<<56|hash>>8)

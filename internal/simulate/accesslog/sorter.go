@@ -26,7 +26,7 @@ type sorter struct {
 	slack   int64
 	max     int     // maximum number of records held
 	removed int64   // time of the last record that was removed
-	queue   []*held // in order
+	queue   []*held // records held, in order
 	head    int     // index of the first record in the queue
 	spare   []*held
 }

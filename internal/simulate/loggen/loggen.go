@@ -16,7 +16,7 @@ import (
 
 // Options configures a log. Fields that are zero have defaults.
 type Options struct {
-	// Seed selects one of many logs.
+	// Seed is the seed of the random numbers. Different seeds generate different logs.
 	Seed uint64
 	// Lines is the number of lines: 100,000 by default.
 	Lines int

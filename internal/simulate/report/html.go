@@ -3,7 +3,7 @@ package report
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the files of the page
+	_ "embed" // embeds the files of the page
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
