@@ -213,7 +213,7 @@ func (x *exchange) findDecisive() {
 // an answer to auth_request has such a header, nginx treats the answer as a failure of the server.
 const maxPolicies = 512
 
-// setDraft11 sets RateLimit and RateLimit-Policy.
+// setDraft11 adds RateLimit and RateLimit-Policy, for all limits.
 func (x *exchange) setDraft11(h http.Header) {
 	size := 0
 	for _, r := range x.rules {

@@ -77,8 +77,8 @@ type Ask struct {
 // have many such stores, one per route.
 const memoryBytes = 64 << 20
 
-// Everyone is the subject that stands for all callers together. It begins with a zero byte.
-// [Limits.Decide] rejects a key of a caller that begins with one.
+// Everyone is the subject that stands for all callers together. It begins with a zero byte, and
+// [Limits.Decide] rejects keys of callers that do.
 const Everyone = "\x00everyone"
 
 // ErrNoKey is the error of a request without a key.

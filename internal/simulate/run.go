@@ -62,7 +62,7 @@ func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 type run struct {
 	options *Options
 	clock   clock
-	stores  []*memorystore.Store // stores in virtual time, which close closes
+	stores  []*memorystore.Store // stores in virtual time; the method close closes them
 	record  accesslog.Record     // the request being replayed
 	input   input
 

@@ -19,7 +19,6 @@ type Format interface {
 	Parse(line []byte, r *Record) error
 }
 
-// formats lists the names of all formats.
 var formats = []string{"combined", "common", "envoy", "traefik", "caddy", "json"}
 
 // detected lists the formats that a detector tries, in order.
