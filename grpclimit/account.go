@@ -80,7 +80,6 @@ func (a *account) sent(m any) {
 	a.bytes += int64(size)
 }
 
-// errPanicked stands for the error of a handler that panicked.
 var errPanicked = errors.New("grpclimit: the handler panicked")
 
 // outcome returns the outcome of a call after its handler ended with err. ctx is the call's own

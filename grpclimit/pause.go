@@ -43,7 +43,6 @@ func pauseOf(st *status.Status, trailer metadata.MD) time.Duration {
 	return pause
 }
 
-// retryDelay returns the delay in the RetryInfo of a status, and whether there is one.
 func retryDelay(st *status.Status) (delay time.Duration, ok bool) {
 	for _, detail := range st.Details() {
 		if info, is := detail.(*errdetails.RetryInfo); is && info.GetRetryDelay() != nil {

@@ -18,7 +18,6 @@ const (
 var contentTypes = [formats][]string{fixed("application/json"), fixed("application/problem+json"),
 	fixed("text/plain; charset=utf-8")}
 
-// offers lists the media types of the formats.
 var offers = [formats]string{"application/json", "application/problem+json", "text/plain"}
 
 // maxAccept is the maximum number of bytes of an Accept header that are read. Real clients send far

@@ -52,7 +52,6 @@ func (k *cooldown) see(end time.Duration) {
 	}
 }
 
-// end returns the end of the last known pause.
 func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }

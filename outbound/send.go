@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// settleTime is the timeout for settling a cost in the store.
 const settleTime = time.Second
 
 // Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it

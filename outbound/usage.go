@@ -18,7 +18,6 @@ const (
 	longestCall = time.Hour
 )
 
-// tokenNames are the names of limits that count tokens.
 var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
 
 func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }

@@ -259,7 +259,6 @@ func (l *Limits) Follow(ctx context.Context, v *policy.Verdict) func(policy.Outc
 	return func(policy.Outcome) { l.failed(ctx, key, release()) }
 }
 
-// holds reports whether a result has a concurrency limit.
 func holds(r policy.Result) bool {
 	return slices.ContainsFunc(r.Limits, func(l stint.Limit) bool {
 		return l.Algorithm == stint.AlgorithmConcurrency

@@ -82,7 +82,6 @@ func (r *run) notes(result *Result) []string {
 	return notes
 }
 
-// plural returns a number with a noun, such as "2 lines".
 func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -62,7 +62,6 @@ func (w *window) recommend(scale scale, shares []float64) Recommendation {
 	return r
 }
 
-// sliced reports whether a limit with this maximum has slices.
 func (w *window) sliced(max int64) bool { return !w.isCalendar() && max*w.Burst > stint.Resolution }
 
 // smallestSliced returns the smallest maximum of a limit with slices.
@@ -89,7 +88,6 @@ func (w *window) smallest(wanted int) int64 {
 	return min(max(w.large[wanted-1], w.smallestSliced()), largestMax)
 }
 
-// point returns the effect of the limit at the given index of the scale.
 func (w *window) point(scale scale, index int) Point {
 	return Point{
 		Max:      scale[index],
@@ -98,7 +96,6 @@ func (w *window) point(scale scale, index int) Point {
 	}
 }
 
-// isCalendar reports whether the limits count in calendar periods.
 func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }

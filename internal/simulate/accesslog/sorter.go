@@ -73,7 +73,6 @@ func (s *sorter) ready() bool {
 
 func (s *sorter) len() int { return len(s.queue) - s.head }
 
-// remove removes the first record from the queue and returns it.
 func (s *sorter) remove() *held {
 	h := s.first()
 	s.removed = h.At

@@ -13,7 +13,6 @@ import (
 
 const defaultSlack = 10 * time.Second
 
-// stdinPath is the path that stands for standard input.
 const stdinPath = "-"
 
 // Options configures how logs are read. The zero value suits most logs.

@@ -6,7 +6,6 @@ import (
 	"time"
 )
 
-// event is a request.
 type event struct {
 	at     time.Duration // time since the beginning of the minute
 	who    person
@@ -39,7 +38,6 @@ const (
 	attackerAgent = "python-requests/2.32.3"
 )
 
-// people generates random requests.
 type people struct {
 	options *Options
 	random  *rand.Rand
@@ -133,7 +131,6 @@ func browsers() [4]string {
 	}
 }
 
-// within returns a random time below d.
 func (c *people) within(d time.Duration) time.Duration {
 	return time.Duration(c.random.Int64N(int64(d)))
 }

@@ -13,7 +13,6 @@ type schedule struct {
 	people, crawl, attack []float64
 }
 
-// counts holds the number of lines of each kind for one minute.
 type counts struct{ people, crawl, attack int }
 
 // Shares of the lines that the crawler and the attacker cause.

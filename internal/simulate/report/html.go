@@ -66,7 +66,6 @@ func hash(text string) string {
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// kind returns the type of a block for the template.
 func kind(b block) string {
 	switch b.(type) {
 	case paragraph:

@@ -41,7 +41,6 @@ type Report struct {
 	sections []section
 }
 
-// section is a part of a report with a heading.
 type section struct {
 	ID, Title string
 	Blocks    []block

@@ -53,7 +53,7 @@ func (b *builder) bySide(r *simulate.Result) table {
 	}}
 	type sides [2]struct {
 		denied int64
-		exists bool // whether the configuration has the rule
+		exists bool
 	}
 	rules := map[key]*sides{}
 	var order []key

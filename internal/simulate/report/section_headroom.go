@@ -6,8 +6,6 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate"
 )
 
-// headroom returns the section on the headroom of subjects that were not denied, and on the busiest
-// subjects.
 func (b *builder) headroom(r *simulate.Result) section {
 	s := section{ID: "headroom", Title: "Headroom of the other subjects"}
 	t := table{Columns: []column{

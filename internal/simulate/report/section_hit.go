@@ -28,7 +28,6 @@ func (b *builder) hit(r *simulate.Result) section {
 	return s
 }
 
-// hitTable returns a table of the subjects with the most denials.
 func (b *builder) hitTable(o *simulate.Outcome) table {
 	t := table{Columns: []column{
 		{Name: "subject", Long: true}, {Name: "requests", Number: true, Spare: 2}, {Name: "denied", Number: true},

@@ -24,7 +24,6 @@ func (b *builder) size(r *simulate.Result) section {
 	return s
 }
 
-// load returns a table of the load that one configuration puts on Redis.
 func (b *builder) load(title string, o *simulate.Outcome) table {
 	n := &o.Size
 	t := table{Title: title, Columns: []column{{}, {Long: true}}}

@@ -17,7 +17,6 @@ type table struct {
 	LeftOut string
 }
 
-// column describes how to show the cells of a column.
 type column struct {
 	Name string
 	// Number aligns the cells to the right.
@@ -36,7 +35,6 @@ type column struct {
 // cell holds text, a bar or a small chart.
 type cell struct {
 	Text string
-	// Tone sets the color.
 	Tone tone
 	// If Drawn is set, the cell is a bar for Share, which is full at 1. If Heights is not empty,
 	// the cell is a chart with a bar for each height.
