@@ -93,7 +93,7 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe returns a text for limits other than the rule's own. If a limit has the same algorithm,
+// describe returns text for limits other than the rule's own. If a limit has the same algorithm,
 // window and name as one of the rule's own limits, it gets the name of that limit in
 // RateLimit-Policy.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {

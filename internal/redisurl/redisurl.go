@@ -35,13 +35,13 @@ var parameters = []string{
 	tlsfiles.KeyParameter, "master_set", "max_retries", passwordParameter, "protocol", "skip_verify", "write_timeout",
 }
 
-// Is reports whether a text begins like the URL of a Redis server.
+// Is reports whether text begins like the URL of a Redis server.
 func Is(text string) bool {
 	scheme, _, ok := strings.Cut(text, "://")
 	return ok && slices.Contains([]string{"redis", "rediss", "valkey", "valkeys", "unix"}, strings.ToLower(scheme))
 }
 
-// IsTLS reports whether a text begins like the URL of a Redis server with TLS.
+// IsTLS reports whether text begins like the URL of a Redis server with TLS.
 func IsTLS(text string) bool {
 	scheme, _, _ := strings.Cut(text, "://")
 	return slices.Contains([]string{"rediss", "valkeys"}, strings.ToLower(scheme))

@@ -53,7 +53,7 @@ func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 	}
 }
 
-// Panics calls f, which must panic with a text that begins with want.
+// Panics calls f, which must panic with text that begins with want.
 func Panics(t testing.TB, want string, f func()) {
 	t.Helper()
 	defer func() {

@@ -143,7 +143,7 @@ func isZero(results []ast.Expr) bool {
 	return true
 }
 
-// brief returns the first line of a text, shortened to a readable length.
+// brief returns the first line of text, shortened to a readable length.
 func brief(text string) string {
 	line, rest, _ := strings.Cut(text, "\n")
 	if runes := []rune(line); len(runes) > 60 {
