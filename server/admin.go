@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// newAdmin returns the endpoint of the admin listener, which serves the dashboard and paths for
-// programs.
+// newAdmin returns the endpoint of the admin listener. It serves the dashboard, and paths for
+// programs such as Prometheus.
 func (s *Server) newAdmin() (endpoint, error) {
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {
@@ -54,15 +54,15 @@ func (s *Server) newAdmin() (endpoint, error) {
 	ep := s.newHTTPServer(sameSite(exactPaths(mux)), false)
 	finish := ep.shutdown
 	ep.shutdown = func(ctx context.Context) error {
-		end() // end the dashboard's streams, which do not end by themselves
+		end() // the dashboard's streams do not end by themselves
 		return finish(ctx)
 	}
 	return ep, nil
 }
 
-// sameSite rejects requests from pages of other sites in an operator's browser. Links to the
-// dashboard from such pages, for example from chats and Grafana, still work, because the page
-// itself contains no data.
+// sameSite returns a handler that rejects requests that a page of another site sends from an
+// operator's browser. It allows links to the dashboard, for example from chats and Grafana, because
+// the dashboard's page itself contains no data.
 func sameSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if callers.CrossSite(r) && !(r.URL.Path == "/" && callers.Navigates(r)) {
@@ -86,13 +86,14 @@ type configState struct {
 type storeState struct {
 	// Name is "memory", or the URL of Redis without its password.
 	Name string `json:"name"`
-	// Breaker, BreakerSettings and Instances are set for a shared store only.
+	// Breaker, BreakerSettings and Instances are set only for a shared store.
 	Breaker         resilience.BreakerState `json:"breaker,omitempty"`
 	BreakerSettings *breakerState           `json:"breaker_settings,omitempty"`
 	Instances       int                     `json:"instances,omitempty"`
 }
 
-// showConfig shows the configuration in force, and the mistakes in files that are not in force.
+// showConfig answers with the configuration in force and the mistakes in files that are not in
+// force.
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{
@@ -110,8 +111,7 @@ func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	answer.Indented(w, http.StatusOK, state)
 }
 
-// newDashboard returns the dashboard, with its API behind the guard. Its streams end with the
-// context.
+// newDashboard returns the dashboard. guard protects its API. Its streams end when ctx ends.
 func (s *Server) newDashboard(ctx context.Context, guard func(http.Handler) http.Handler) (http.Handler, error) {
 	c := dashboard.Config{
 		Monitor:      s.monitor,

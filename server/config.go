@@ -20,55 +20,55 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// Config configures a [Server]. Addresses are host:port; an empty address disables the listener.
-// Token files have one token per line, alone or after the name of its holder: "alice: 8a9f7d1b…".
+// Config configures a [Server]. Addresses are host:port; an empty address disables the listener. A
+// token file has one token per line, optionally after the name of its holder: "alice: 8a9f7d1b…".
 type Config struct {
-	// Policies is a file or a directory, as in [config.Load]. If it is empty, built-in limits apply
-	// to every client: 600 a minute, 1200 at once, 10,000 an hour.
+	// Policies is the path of a file or a directory, as in [config.Load]. If it is empty, built-in
+	// limits apply to every client: 600 requests a minute, up to 1200 at once, and 10,000 an hour.
 	Policies string
 	// Store is "memory", or the URL of Redis as in package redisstore. If it is empty, the policies
-	// name the store; their default is memory. Redis need not be reachable at the start.
+	// set the store; their default is memory. Redis need not be reachable when the server starts.
 	Store string
-	// StorePrefix begins every key in Redis; see redisstore.Config.Prefix. If it is empty, the
-	// policies set the prefix; their default is "stint".
+	// StorePrefix is the prefix of every key in Redis; see redisstore.Config.Prefix. If it is
+	// empty, the policies set the prefix; their default is "stint".
 	StorePrefix string
-	// StoreMemory is the maximum number of bytes of a store in memory. If it is 0, the policies set
+	// StoreMemory is the maximum size of a store in memory, in bytes. If it is 0, the policies set
 	// the maximum; their default is 1 GiB. With Redis, it must be 0.
 	StoreMemory int64
 	// BreakerFailures, BreakerProbe and BreakerRetry determine when to stop calling Redis because
-	// it keeps failing, and when to try again; see package resilience. A field that is 0 is set by
-	// the policies.
+	// it keeps failing, and when to try again; see package resilience. If a field is 0, the
+	// policies set it.
 	BreakerFailures            int
 	BreakerProbe, BreakerRetry time.Duration
 
 	// HTTP, GRPC, Admin and Metrics are the addresses to listen on. GRPC requires rules for Envoy.
 	// Metrics serves /metrics and probes without a token, to anyone who can connect.
 	HTTP, GRPC, Admin, Metrics string
-	// MaxConnections is the maximum number of simultaneous connections per listener. The server
-	// closes connections beyond the maximum at once. The default is 10,000, enough for more than a
-	// thousand Envoys with eight threads each. 10,000 idle clients of a gateway take about 200 MB.
+	// MaxConnections is the maximum number of open connections per listener. The server immediately
+	// closes any further connection. The default is 10,000, enough for more than a thousand Envoys
+	// with eight threads each. 10,000 idle clients of a gateway use about 200 MB of memory.
 	MaxConnections int
 	// Gateway makes HTTP a reverse proxy that applies the policies. The gateway section of the
-	// policies can set routes, timeouts and sizes that are zero in Gateway. Routes are required, in
-	// either place; all other fields are optional. The gateway's default logger is this Config's
-	// Logger.
+	// policies can set routes, timeouts and sizes that are not set in Gateway. One of the two must
+	// set routes; all other fields are optional. If Gateway has no Logger, the gateway uses this
+	// Config's Logger.
 	Gateway *config.Gateway
 	// Envoy configures Envoy's rate limit service.
 	Envoy Envoy
 
 	// TLSCert and TLSKey enable TLS on all listeners. TLSCert is a PEM file with the certificate
-	// and its chain, and TLSKey a PEM file with the key. Set both or neither. ClientCA is a PEM
-	// file with authorities; if it is set, clients need a certificate from one of them. With
-	// TLSOnlyGRPC, only gRPC uses TLS, as in envoyproxy/ratelimit: the other listeners use plain
-	// HTTP, and require no certificate.
+	// and its chain, and TLSKey is a PEM file with the key. Set both or neither. ClientCA is a PEM
+	// file with certificate authorities; if it is set, clients need a certificate from one of them.
+	// With TLSOnlyGRPC, only gRPC uses TLS, as in envoyproxy/ratelimit: the other listeners use
+	// plain HTTP, and require no certificate.
 	TLSCert, TLSKey, ClientCA string
 	TLSOnlyGRPC               bool
 
-	// APITokens is a file of bearer tokens for the JSON API. With APIPublic, the API serves anyone
-	// who can connect, and so does /json unless Envoy.Tokens is set. Without tokens, APIPublic and
-	// client certificates, the API serves only callers on this host, except for /v1/usage. Any
-	// caller of the API can use up the limits of any subject. Forward-auth serves only proxies that
-	// the policies trust.
+	// APITokens is a file of bearer tokens for the JSON API. APIPublic lets anyone who can connect
+	// use the API, and also /json unless Envoy.Tokens is set. If APITokens, APIPublic and ClientCA
+	// are all unset, the API serves only callers on this host, except for /v1/usage. Any caller of
+	// the API can use up the limits of any subject. Forward-auth serves only proxies that the
+	// policies trust.
 	APITokens string
 	APIPublic bool
 	// APIAdHoc lets API callers send limits in their requests.
@@ -76,15 +76,15 @@ type Config struct {
 
 	// AdminTokens is a file of bearer tokens for Admin. A token can have a role: the holder of
 	// "prometheus (read): 51d3e6a9…" may read but not change anything. If AdminTokens is empty,
-	// Admin must be a loopback address, and serves only callers on this host, read-only. A request
-	// through a proxy on this host looks like one from this host, unless the proxy adds
-	// X-Forwarded-For or a similar field. Probes need no token.
+	// Admin must be a loopback address, and lets only callers on this host read. A request through
+	// a proxy on this host looks like one from this host, unless the proxy adds X-Forwarded-For or
+	// a similar field. Probes need no token.
 	AdminTokens string
-	// AdminOpen lets callers on this host make changes without tokens. It is for demos.
+	// AdminOpen lets callers on this host make changes without a token. It is for demos.
 	AdminOpen bool
 
-	// Observe configures what operators see and when alerts fire. Its logger is this Config's
-	// Logger.
+	// Observe configures what operators see and when alerts fire. Its Logger is replaced by this
+	// Config's Logger, and its Webhooks by those of the policies.
 	Observe observe.Config
 
 	// Drain is how long the server keeps serving after it reports that it is not ready.
@@ -96,11 +96,11 @@ type Config struct {
 // Envoy configures Envoy's rate limit service. The policies' failure section determines what
 // happens when the store fails.
 type Envoy struct {
-	// Rules is a directory with the rules of envoyproxy/ratelimit. XDS names a server that sends
-	// them instead. Without either, the service is off.
+	// Rules is a directory of rules in the format of envoyproxy/ratelimit. XDS names a server that
+	// sends rules instead. If neither is set, the service is off.
 	Rules string
 	XDS   *EnvoyXDS
-	// MergeDomains lets several files configure one domain.
+	// MergeDomains allows several files to configure the same domain.
 	MergeDomains bool
 	// Tokens is a file of bearer tokens for gRPC and /json. Without it, anyone who can connect may
 	// use gRPC, and only callers on this host may use /json. If client certificates are required,
@@ -121,12 +121,12 @@ type Envoy struct {
 	HeaderLimit, HeaderRemaining, HeaderReset string
 	// Metadata adds dynamic metadata to answers.
 	Metadata bool
-	// Stats adds metrics under the names of envoyproxy/ratelimit. Hits beyond the share NearLimit
-	// of a limit count as near the limit. The default of NearLimit is 0.8.
+	// Stats adds metrics with the names that envoyproxy/ratelimit uses. NearLimit is a share of
+	// every limit: hits above this share count as near the limit. The default of NearLimit is 0.8.
 	Stats     bool
 	NearLimit float64
-	// ShadowMode answers every request with OK. QuotaMode treats every limit as one in quota mode:
-	// a request passes if one of its descriptors has room.
+	// ShadowMode answers every request with OK. QuotaMode treats every limit as if it were in quota
+	// mode: a request passes if one of its descriptors has room.
 	ShadowMode, QuotaMode bool
 }
 
@@ -134,12 +134,12 @@ type Envoy struct {
 type EnvoyWindow string
 
 const (
-	// EnvoySliding never allows more than a limit in any window. A denied request charges nothing,
-	// except hits at the end of a stream, which have already been used.
+	// EnvoySliding never allows more hits than the limit in any window. A denied request is not
+	// charged, except for hits at the end of a stream, which have already been used.
 	EnvoySliding EnvoyWindow = "sliding"
-	// EnvoyFixed counts as envoyproxy/ratelimit does, in fixed windows.
+	// EnvoyFixed counts hits in fixed windows, as envoyproxy/ratelimit does.
 	EnvoyFixed EnvoyWindow = "fixed"
-	// EnvoyCalendar is EnvoyFixed with calendar months, in UTC, instead of 30 days.
+	// EnvoyCalendar is like EnvoyFixed, but a month is a calendar month in UTC instead of 30 days.
 	EnvoyCalendar EnvoyWindow = "calendar"
 )
 
@@ -148,11 +148,11 @@ type EnvoyHeaders string
 
 const (
 	EnvoyHeadersNone EnvoyHeaders = "none"
-	// EnvoyHeadersUpstream are the fields of envoyproxy/ratelimit: RateLimit-Limit,
+	// EnvoyHeadersUpstream selects the fields of envoyproxy/ratelimit: RateLimit-Limit,
 	// RateLimit-Remaining and RateLimit-Reset.
 	EnvoyHeadersUpstream EnvoyHeaders = "upstream"
-	// EnvoyHeadersAll are the fields of EnvoyHeadersUpstream, the same fields with the prefix X-,
-	// and, for denied requests, Retry-After and X-RateLimit-Denial.
+	// EnvoyHeadersAll selects the fields of EnvoyHeadersUpstream, the same fields with the prefix
+	// X-, and, for denied requests, Retry-After and X-RateLimit-Denial.
 	EnvoyHeadersAll EnvoyHeaders = "all"
 )
 
@@ -160,19 +160,19 @@ const (
 // Gateway. It must be an aggregated discovery service that supports the state-of-the-world
 // protocol. Until the first rules arrive, the [Server] is not ready.
 type EnvoyXDS struct {
-	// Server is host:port.
+	// Server is the host:port of the server.
 	Server string
 	// NodeID and NodeMetadata identify this client to the server. Headers are added to the call.
 	NodeID                string
 	NodeMetadata, Headers map[string]string
 	// TLS encrypts the connection. CA, Cert and Key are PEM files, which are read again for every
-	// connection. CA has the authorities for the server's certificate, and replaces the system's
-	// authorities. Cert and Key are the client certificate and its key, for a server that requires
-	// a certificate. ServerName is the name in the server's certificate if it differs from the host
+	// connection. CA has the certificate authorities that the client trusts, instead of the
+	// system's. Cert and Key are the client certificate and its key, for a server that requires a
+	// certificate. ServerName is the name in the server's certificate if it differs from the host
 	// in Server.
 	TLS                       bool
 	CA, Cert, Key, ServerName string
-	// MaxMessage is the maximum size of a message with rules, in bytes. The default is 16 MiB.
+	// MaxMessage is the maximum size of a message from the server, in bytes. The default is 16 MiB.
 	MaxMessage int
 	// Healthy makes /healthcheck succeed before the first rules arrive, as in envoyproxy/ratelimit
 	// with FORCE_START_WITHOUT_INITIAL_CONFIG. It does not make the server ready.
@@ -191,7 +191,6 @@ func (x *EnvoyXDS) validate() error {
 	return errors.Join(wrong...)
 }
 
-// options returns the options of the service that e configures.
 func (e *Envoy) options() (envoyrls.Options, error) {
 	var wrong mistakes
 	window, err := envoyrls.ParseWindow(string(e.Window))
@@ -213,16 +212,15 @@ func (e *Envoy) options() (envoyrls.Options, error) {
 	}, errors.Join(wrong...)
 }
 
-// defaultNearLimit is the default of [Envoy.NearLimit].
 const defaultNearLimit = 0.8
 
-// defaultMaxConnections is the default of [Config.MaxConnections].
 const defaultMaxConnections = 10_000
 
 //go:embed default.yaml
 var builtIn []byte
 
-// validate fills in the defaults, and returns an [*stint.InvalidError] that joins every mistake.
+// validate sets the defaults. It returns an [*stint.InvalidError] that lists every mistake, or nil
+// if there is none.
 func (c *Config) validate() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)
@@ -268,14 +266,12 @@ func (c *Config) validate() error {
 // mistakes collects the mistakes in a [Config]. It may contain nils, which [errors.Join] drops.
 type mistakes []error
 
-// when adds a mistake if the condition is true.
 func (m *mistakes) when(condition bool, format string, args ...any) {
 	if condition {
 		*m = append(*m, fmt.Errorf(format, args...))
 	}
 }
 
-// invalid returns an [*stint.InvalidError] for a mistake, or nil if there is none.
 func invalid(mistake error) error {
 	if mistake == nil {
 		return nil
@@ -307,7 +303,7 @@ func (c *Config) storeOf(read *config.Config) string {
 var errNoRoutes = errors.New("the gateway has no routes; " +
 	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
-// accept returns an error if there is a gateway and neither c nor the configuration has routes.
+// accept returns an error if there is a gateway, but neither c nor read has routes.
 func (c *Config) accept(read *config.Config) error {
 	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes

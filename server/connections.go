@@ -15,11 +15,11 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// connections is a listener with a maximum number of open connections. It closes connections beyond
-// the maximum at once, so that their clients do not wait in vain for an answer.
+// connections is a listener that limits the number of its open connections. It immediately closes
+// any further connection, so that the client does not wait for an answer.
 //
-// There is no maximum per address, because Envoys behind one NAT share an address, and so do all
-// clients of a gateway behind a load balancer.
+// There is no limit per address, because many clients can share an address: Envoys behind a NAT, or
+// all clients of a gateway behind a load balancer.
 type connections struct {
 	*net.TCPListener
 	name   Listener
@@ -27,8 +27,8 @@ type connections struct {
 	open   atomic.Int64
 	logger *slog.Logger
 	full   logsample.Sampler
-	// newConns holds the connections that have not made a call yet. If it is nil, their number is
-	// not bounded, and the [http.Server] tracks the silent connections.
+	// newConns holds the connections that have not made a call yet. It is nil if their number is
+	// not limited. silent is then maintained by the [http.Server].
 	newConns *boundedSet
 	silent   *silentConns
 	evicted  logsample.Sampler
@@ -48,7 +48,7 @@ func (l *connections) Accept() (net.Conn, error) {
 			l.logger.Warn("server: refused a connection: the listener has reached its maximum (--max-clients)",
 				"listener", l.name, "connections", l.most, "peer", c.RemoteAddr().String(), "unlogged", n)
 		}
-		_ = c.Close() // an error does not matter
+		_ = c.Close()
 	}
 }
 
@@ -63,7 +63,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 					"listener", l.name, "connections", l.newConns.most, "peer", tcp.RemoteAddr().String(),
 					"unlogged", n)
 			}
-			_ = c.Close() // the goroutine that serves the connection notices
+			_ = c.Close() // ends the goroutine that serves the connection
 		})
 		c.called = func() {
 			c.heard()
@@ -73,16 +73,16 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 	return c
 }
 
-// connection is a connection that its listener counts. [connectionOf] returns the connection of a
-// gRPC call.
+// connection is an open connection of a [connections] listener. [connectionOf] returns the
+// connection of a gRPC call.
 type connection struct {
 	*net.TCPConn
 	called    func() // called when the first call that is not a health check arrives, and by Close
-	heard     func() // called when a call of the health service arrives
+	heard     func() // called when a call to the health service arrives
 	release   func()
 	firstCall sync.Once
 	closing   sync.Once
-	health    atomic.Int32 // calls of the health service in progress
+	health    atomic.Int32 // number of calls to the health service in progress
 }
 
 func (c *connection) Close() error {
@@ -95,8 +95,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the remote address of a connection, with a reference to the connection, because
-// gRPC passes on only the address.
+// remoteAddr is the remote address of the connection of. gRPC passes only the address to handlers,
+// so remoteAddr carries the connection along.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -107,15 +107,17 @@ func connectionOf(ctx context.Context) *connection {
 	return p.Addr.(remoteAddr).of
 }
 
-// boundedSet is a set of connections or calls of bounded size. Adding an element to a full set ends
-// the oldest element. So clients that hold elements for a long time cannot keep new clients out.
+// boundedSet is a set of connections or calls with a maximum size. Adding an element to a full set
+// ends the oldest element. Therefore, clients that hold elements for a long time cannot keep new
+// clients out.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // of func(), oldest first
 }
 
-// add adds an element. Calling end ends the element, and calling remove removes it from the set.
+// add adds an element. Calling end ends the element, and calling remove removes it from the set. If
+// the set is full, add removes and ends the oldest element.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element
@@ -135,16 +137,16 @@ func (n *boundedSet) add(end func()) (remove func()) {
 	}
 }
 
-// silentConns are the connections on which no request has arrived yet. Browsers open such
-// connections in advance. [http.Server.Shutdown] would wait until each is five seconds old, and
-// [grpc.Server.GracefulStop] until the connection timeout.
+// silentConns tracks the connections on which no request has arrived yet. Browsers open such
+// connections in advance. [http.Server.Shutdown] would wait until each of them is five seconds old,
+// and [grpc.Server.GracefulStop] until the connection timeout.
 type silentConns struct {
 	mu    sync.Mutex
 	since map[net.Conn]time.Time
 	most  time.Duration // the maximum age; 0 until the server stops
 }
 
-// track implements the ConnState function of an [http.Server].
+// track is the ConnState function of an [http.Server].
 func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -158,9 +160,8 @@ func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// end closes each connection that is still silent when it reaches the given age, including
-// connections that are accepted before the listener is closed. A younger connection may be about to
-// send its request.
+// end closes every silent connection when it reaches the given age, even if it was accepted after
+// the call of end. It does not close younger connections, which may be about to send a request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,7 +177,7 @@ func (s *silentConns) closeLater(c net.Conn) {
 		_, silent := s.since[c]
 		s.mu.Unlock()
 		if silent {
-			_ = c.Close() // the goroutine that serves the connection notices
+			_ = c.Close() // ends the goroutine that serves the connection
 		}
 	})
 }

@@ -15,45 +15,46 @@ import (
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// Bounds on the resources of a gRPC connection.
+// Bounds on the resources of gRPC connections.
 const (
-	// maxMessage is the maximum size of a message in bytes. Envoy's messages have a few hundred
+	// maxMessage is the maximum size of a message in bytes. Messages from Envoy have a few hundred
 	// bytes.
 	maxMessage = 256 << 10
 	// streamWindow is the maximum number of bytes in flight to the server in one call, and
-	// connWindow the maximum in all calls of a connection. Fixed windows bound the memory that a
-	// connection can make the server use. They also save the pings that gRPC needs to tune windows.
+	// connWindow is the maximum in all calls of a connection together. Fixed windows limit how much
+	// memory a connection can make the server use. With them, gRPC also sends no pings to tune the
+	// windows.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
-	// maxStreams is the maximum number of calls in progress on one connection, each with a message
-	// in memory. If Envoy needs more, it opens another connection. If each call takes a
+	// maxStreams is the maximum number of calls in progress on one connection. Each has a message
+	// in memory. If Envoy needs more calls, it opens another connection. If each call takes a
 	// millisecond, that happens above 250,000 calls per second.
 	maxStreams = 250
-	// streamWorkers is the number of goroutines that wait for calls. A new goroutine for each call
-	// would have to grow its stack each time, which takes a sixth of the CPU time of the process.
-	// The stacks of the waiting goroutines take a few megabytes. When all are busy, gRPC starts new
-	// ones.
+	// streamWorkers is the number of goroutines that wait for calls. If each call had a new
+	// goroutine, that goroutine would have to grow its stack, which takes a sixth of the CPU time
+	// of the process. The stacks of the waiting goroutines use a few megabytes. When all of them
+	// are busy, gRPC starts new ones.
 	streamWorkers = 256
-	// pingEvery is the minimum interval between pings of a client.
+	// pingEvery is the minimum interval between pings from the same client.
 	pingEvery = 5 * time.Second
 )
 
 // Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
-// maxHealth applies to each connection, the other bounds to all connections together. When one of
-// the other bounds is reached, the server ends the oldest connection or call.
+// maxHealth applies to each connection; the other bounds apply to all connections together. When
+// one of these other bounds is reached, the server ends the oldest connection or call.
 const (
-	// maxNewConns is the maximum number of open connections that have made no call yet, not
-	// counting health checks. Envoy makes a call as soon as it is connected, so this many Envoys
-	// can connect at the same time. A health checker whose connection is closed opens a new one for
-	// its next check.
+	// maxNewConns is the maximum number of open connections that have made no calls other than
+	// health checks. Envoy makes a call as soon as it is connected, so this many Envoys can connect
+	// at the same time. If a health checker's connection is closed, the health checker opens a new
+	// one for its next check.
 	maxNewConns = 2048
-	// maxPendingCalls is the maximum number of calls of the health service that wait for their
-	// message. An honest client's message arrives with the header.
+	// maxPendingCalls is the maximum number of calls to the health service whose message has not
+	// arrived yet. A well-behaved client sends the message together with the header.
 	maxPendingCalls = 256
-	// maxWatches is the maximum number of streams of the health service. Envoy uses none.
+	// maxWatches is the maximum number of open streams of the health service. Envoy opens none.
 	maxWatches = 1024
-	// maxHealth is the maximum number of calls of the health service in progress on one connection.
-	// Health checkers have one or two.
+	// maxHealth is the maximum number of calls to the health service in progress on one connection.
+	// Health checkers make one or two at a time.
 	maxHealth = 16
 )
 
@@ -105,9 +106,9 @@ func (s *Server) newGRPC() (endpoint, error) {
 	}, nil
 }
 
-// intercept recovers from panics, so that one call cannot end others. It also records that a
+// intercept recovers from panics, so that a panic ends only its own call. It also records that a
 // connection has made a call. When intercept is called, the message has arrived, and the token, if
-// one is needed, has been checked.
+// the call needs one, has been checked.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
 	reply any, err error) {
 	defer func() {

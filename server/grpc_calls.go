@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc/tap"
 )
 
-// admitCall admits or rejects a call when its header has arrived, before gRPC keeps any of its
-// message. If the call needs a token, the header must have it. The health service needs no token,
-// so the number of its calls is bounded.
+// admitCall admits or rejects a call when its header has arrived, before gRPC keeps any part of the
+// message in memory. If the call needs a token, the header must contain one. Calls to the health
+// service need no token, so their number is limited.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
 	case healthpb.Health_Check_FullMethodName:
@@ -29,16 +29,17 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 		return ctx, nil
 	}
 	within, cancel := context.WithTimeout(ctx, s.timeouts.body)
-	_ = cancel // gRPC ends the parent context
+	_ = cancel // not needed: gRPC cancels the parent context
 	return within, nil
 }
 
-// arrivedKey is the context key of the function to call once the message of a health check arrives.
+// arrivedKey is the context key of a function to call when the message of a health check arrives.
 type arrivedKey struct{}
 
-// admitHealthCall is like [Server.admitCall] for calls that need no token. Their message must
-// arrive soon, and the number of pending calls is bounded. The number of streams is bounded, too,
-// but their duration is not.
+// admitHealthCall admits or rejects a call to the health service. The message of the call must
+// arrive within s.timeouts.header, and the number of calls that wait for their message is limited.
+// For a stream, streams limits the number of open streams; their duration is not limited. For other
+// calls, streams is nil.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()
@@ -58,7 +59,7 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 		timer.Stop()
 		leave()
 	}
-	context.AfterFunc(ctx, func() { // gRPC ends the parent context
+	context.AfterFunc(ctx, func() { // gRPC cancels the parent context
 		arrived()
 		ended()
 		conn.health.Add(-1)
@@ -66,8 +67,9 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 	return context.WithValue(ctx, arrivedKey{}, arrived), nil
 }
 
-// endStreams ends all streams when the context end ends. Only the health service has streams. Its
-// clients determine how long they last, so a stopping server could wait for them forever.
+// endStreams returns an interceptor that ends all streams when the context end is done. Only the
+// health service has streams. Its clients determine how long the streams last, so a stopping server
+// might otherwise wait for them forever.
 func endStreams(end context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())
@@ -84,7 +86,8 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// RecvMsg implements [grpc.ServerStream]. The call is pending until a message arrives.
+// RecvMsg implements [grpc.ServerStream]. When the first message arrives, the call is no longer
+// pending.
 func (s *endingStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if arrived, ok := s.ctx.Value(arrivedKey{}).(func()); ok {

@@ -11,14 +11,13 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
-// The phases of a server.
 const (
 	starting = "starting"
 	ready    = "ready"
 	draining = "draining"
 )
 
-// healthState shows load balancers and supervisors whether the server is ready. The server is ready
+// healthState tells load balancers and supervisors whether the server is ready. The server is ready
 // even if the store is down, because it still decides by the failure policy.
 type healthState struct {
 	phase atomic.Value // a string
@@ -33,7 +32,7 @@ type healthState struct {
 // newHealth returns the state of a server that is starting. services are the names of its gRPC
 // services.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer(), missing: 1} // the server must listen
+	h := &healthState{grpc: health.NewServer(), missing: 1} // the event that the server listens
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -41,8 +40,8 @@ func newHealth(services ...string) *healthState {
 	return h
 }
 
-// happened records one of the events that a server waits for before it is ready, and reports
-// whether it was the last one. A server that is already draining stays in that phase.
+// happened records one of the events that must happen before the server is ready. It reports
+// whether the server is ready now. A server that is already draining stays in that phase.
 func (h *healthState) happened() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -53,7 +52,6 @@ func (h *healthState) happened() bool {
 	return true
 }
 
-// drain marks the server as no longer ready.
 func (h *healthState) drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -71,8 +69,8 @@ func (h *healthState) enter(phase string) {
 
 func (h *healthState) current() string { return h.phase.Load().(string) }
 
-// register adds the probes: /livez reports whether the process works, /readyz whether to send
-// requests.
+// register adds the probes to mux. /livez always succeeds, and /readyz succeeds if the server is
+// ready.
 func (h *healthState) register(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) {
 		answer.Text(w, http.StatusOK, "live\n")
@@ -86,8 +84,8 @@ func (h *healthState) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck reports readiness as envoyproxy/ratelimit does: OK, or 500 to take this server out of
-// rotation.
+// healthcheck answers as envoyproxy/ratelimit does: with OK if the server is ready, and otherwise
+// with 500, so that load balancers stop sending requests.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if phase := h.current(); phase == ready || phase == starting && h.healthy {
 		answer.Text(w, http.StatusOK, "OK")
@@ -96,8 +94,9 @@ func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	answer.Text(w, http.StatusInternalServerError, "")
 }
 
-// closeWhileDraining makes clients use a new connection for their next request while the server
-// drains. A connection that is still open when the server stops is idle, so it can be closed.
+// closeWhileDraining returns a handler that, while the server drains, makes clients use a new
+// connection for their next request. Connections that are still open when the server stops are then
+// idle, so the server can close them.
 func (h *healthState) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.current() == draining {

@@ -36,9 +36,9 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// Client certificates allow callers of Envoy's service to refund hits, on /json too. HTTP does
-	// not check certificates with TLSOnlyGRPC. If ClientCA requires certificates, /json is
-	// therefore served only with tokens.
+	// A client certificate allows callers of Envoy's service to refund hits, also on /json. With
+	// TLSOnlyGRPC, however, HTTP does not check certificates. If ClientCA is also set, serve /json
+	// only with tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}
@@ -51,8 +51,8 @@ func (s *Server) newHTTP() (endpoint, error) {
 	return ep, nil
 }
 
-// exactPaths serves only clean paths, and answers other paths with 404. The mux would redirect
-// them, and a redirected POST loses its body.
+// exactPaths returns a handler that serves only clean paths, and answers other paths with 404. The
+// mux itself would redirect them, and a redirected POST loses its body.
 func exactPaths(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if clean := path.Clean(r.URL.Path); r.URL.Path == clean || r.URL.Path == clean+"/" && clean != "/" {
@@ -67,7 +67,8 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }
 
-// newGateway returns the gateway. It has no paths of its own: all paths belong to its upstreams.
+// newGateway returns the endpoint of the gateway. The server adds no paths to it, because all paths
+// belong to the upstreams.
 func (s *Server) newGateway() (endpoint, error) {
 	c := *s.c.Gateway
 	c.Logger = cmp.Or(c.Logger, s.c.Logger)

@@ -49,19 +49,19 @@ type endpoint struct {
 	name     Listener
 	listener net.Listener // nil until it is open
 	serve    func(net.Listener) error
-	// newConns holds the connections that have made no call yet; nil if their number is not
-	// bounded.
+	// newConns holds the connections that have made no call yet. It is nil if their number is not
+	// limited.
 	newConns *boundedSet
 	// silent holds the connections on which no request has arrived.
 	silent *silentConns
-	// shutdown stops accepting, and returns when all requests have been answered or the context
-	// ends. Then close ends the remaining requests.
+	// shutdown stops accepting connections. It returns when all requests have been answered or the
+	// context ends. After that, close ends the remaining requests.
 	shutdown func(context.Context) error
 	close    func() error
 }
 
-// listen opens all listeners before it serves any, so that no request is answered if one of them
-// cannot be opened.
+// listen opens all listeners before it serves any of them. So if one cannot be opened, no request
+// is answered.
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {
@@ -140,8 +140,8 @@ func (s *Server) serve(all []endpoint) {
 	})
 }
 
-// shutdown ends all listeners at the same time. Otherwise, some listeners would accept new requests
-// while the server waits for the requests of others.
+// shutdown shuts down all listeners at the same time. Otherwise, some listeners would accept new
+// requests while the server waits for requests on another listener to finish.
 func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	errs := make([]error, len(all))
 	var work sync.WaitGroup
@@ -158,8 +158,8 @@ func (s *Server) shutdown(ctx context.Context, all []endpoint) error {
 	return errors.Join(errs...)
 }
 
-// newHTTPServer returns an endpoint that serves h over HTTP, with timeouts. If streams is true, the
-// duration of a request is not limited, and h sets the deadlines of blocking operations.
+// newHTTPServer returns an endpoint that serves h over HTTP, with timeouts. If streams is true,
+// there is no time limit for a whole request, so h must set the deadlines of blocking operations.
 func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	srv := &http.Server{
 		Handler:           s.recovered(s.health.closeWhileDraining(h)),
@@ -173,7 +173,7 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 		ErrorLog: slog.NewLogLogger(s.c.Logger.Handler(), slog.LevelDebug), // clients cause these errors
 	}
 	if streams {
-		srv.ReadTimeout = 0                       // the WriteTimeout remains, for net/http's own answers
+		srv.ReadTimeout = 0                       // keep the WriteTimeout for net/http's own responses
 		srv.HTTP2.PingTimeout = s.timeouts.answer // a ping waits behind data that a slow client has yet to read
 		srv.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
 			stall.LimitUnsent(c)
@@ -190,8 +190,8 @@ func (s *Server) newHTTPServer(h http.Handler, streams bool) endpoint {
 	return endpoint{serve: serve, silent: silent, shutdown: srv.Shutdown, close: srv.Close}
 }
 
-// recovered returns a handler that calls next. If next panics, it logs the panic and aborts the
-// response; other requests are not affected.
+// recovered returns a handler that calls next. If next panics, the handler logs the panic and
+// aborts the response. Other requests are not affected.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -209,7 +209,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// panicked logs a defect. It names the request by its route, because text from the client is not
+// panicked logs a panic. what names the request by its route, because text from the client is not
 // safe to log.
 func (s *Server) panicked(what string, problem any) {
 	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",

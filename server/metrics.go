@@ -9,11 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// maxScrapes is the maximum number of scrapes in progress.
 const maxScrapes = 4
 
-// newMetrics returns the endpoint for Prometheus. It needs no token: labels are names from the
-// configuration, never text from a request.
+// newMetrics returns the endpoint of the metrics listener. It needs no token, because labels are
+// names from the configuration, never text from a request.
 func (s *Server) newMetrics() (endpoint, error) {
 	mux := http.NewServeMux()
 	s.health.register(mux)
@@ -22,7 +21,7 @@ func (s *Server) newMetrics() (endpoint, error) {
 	return s.newHTTPServer(sameSite(exactPaths(mux)), false), nil
 }
 
-// scrapes returns a handler that serves the monitor's and the process's metrics to Prometheus.
+// scrapes returns the handler of /metrics.
 func (s *Server) scrapes() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.monitor, collectors.NewGoCollector(),

@@ -65,14 +65,15 @@ func redisHealth(
 	}
 }
 
-// cpuShare computes how busy servers are from the CPU times that they report.
+// cpuShare computes the CPU usage of Redis servers from the CPU times that they report.
 type cpuShare struct {
 	at   time.Time
 	busy map[string]time.Duration
 }
 
-// of returns how busy the main thread of the busiest server has been since the last call, as a
-// share of the time. It returns 0 on the first call, and ignores servers that have restarted since.
+// of returns the share of the time since the last call during which the main thread of the busiest
+// server was busy. It returns 0 on the first call, and ignores servers that have restarted since
+// the last call.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {
@@ -83,20 +84,21 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	return min(share, 1)
 }
 
-// clockStep is the smallest change of a clock that counts as a step. The difference between two
-// clocks is measured to within half a second.
+// clockStep is the smallest change of a clock that counts as a step. It must be well above the
+// error of measuring the difference between two clocks, which is half a second at most.
 const clockStep = 2 * time.Second
 
 // clockSteps detects when the clocks of servers are set.
 type clockSteps struct {
-	ahead map[string]time.Duration // by server: how far its clock was ahead of our monotonic clock at the last call
+	// ahead is how far each server's clock was ahead of our monotonic clock at the last call.
+	ahead map[string]time.Duration
 	count int64
 	last  *observe.ClockStep
 }
 
-// look reports whether a server's clock was set since the last call. ahead is how far each server's
-// clock is ahead of our wall clock. ours is the total time by which our wall clock has been set
-// forward since the start.
+// look reports whether any server's clock was set since the last call. ahead is how far each
+// server's clock is ahead of our wall clock. ours is the total time by which our wall clock has
+// been set forward since the start.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {
@@ -112,7 +114,6 @@ func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, no
 	return found
 }
 
-// readWebhooks reads the keys of the webhooks that a configuration names.
 func readWebhooks(c *config.Config, logger *slog.Logger) ([]observe.Webhook, error) {
 	var all []observe.Webhook
 	for _, w := range c.Webhooks {

@@ -20,7 +20,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Listener names one of the listeners of a server; [Config] has their addresses.
+// Listener names one of the listeners of a server. [Config] has their addresses.
 type Listener string
 
 const (
@@ -39,14 +39,15 @@ type Server struct {
 	config      *config.Config // as read by New; the guard has the set in force
 	rules       *envoyrls.Config
 	webhooks    []observe.Webhook
-	apiTokens   *tokens // of the API
-	envoyTokens *tokens // of Envoy's service
-	adminTokens *tokens // of the admin listener
+	apiTokens   *tokens
+	envoyTokens *tokens
+	adminTokens *tokens
 	certificate *certificates
 	health      *healthState
 
-	// Sets for gRPC callers without a token: connections without a call, calls of the health
-	// service that wait for their message, and streams of the health service.
+	// These sets limit what gRPC callers without a token can hold: connections that have made no
+	// call, calls to the health service that wait for their message, and streams of the health
+	// service.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
@@ -69,7 +70,7 @@ type Server struct {
 	started  atomic.Bool   // whether Start has succeeded
 	stopped  chan struct{} // closed when Stop has ended everything
 	failed   chan error    // the first failure of a listener
-	stopErr  error         // readable when stopped is closed
+	stopErr  error         // the result of Stop; read it only after stopped is closed
 }
 
 // New reads all files and checks everything that can be checked without a network. The error is one
@@ -98,7 +99,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	if x := c.Envoy.XDS; x != nil {
-		s.health.missing++ // the first rules
+		s.health.missing++ // the arrival of the first rules
 		s.health.healthy = x.Healthy
 	}
 	if c.Envoy.Rules != "" {
@@ -129,9 +130,9 @@ var (
 	errNotStarted = errors.New("server: not started yet")
 )
 
-// Start connects to the store and listens. It returns when the server serves requests. If it
-// returns an error, nothing is left running, and Stop does nothing. The context applies only to
-// starting.
+// Start connects to the store and opens the listeners. It returns when the server serves requests.
+// If it returns an error, nothing is left running, and Stop does nothing. The context applies only
+// to starting.
 func (s *Server) Start(ctx context.Context) error {
 	err := errStarted
 	s.starting.Do(func() {
@@ -157,16 +158,16 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// step records one of the events that make the server ready: the server listens, or the first rules
-// of Envoy's service have arrived over xDS.
+// step records that one of the events has happened that make the server ready: the server listens,
+// or the first rules of Envoy's service have arrived over xDS.
 func (s *Server) step() {
 	if s.health.happened() {
 		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
 	}
 }
 
-// Addr returns the address of a listener. It returns nil if the server does not listen there, and
-// before Start has returned.
+// Addr returns the address of a listener. It returns nil if the listener is disabled or Start has
+// not returned yet.
 func (s *Server) Addr(name Listener) net.Addr {
 	if !s.started.Load() {
 		return nil
@@ -186,8 +187,8 @@ func (s *Server) Wait() error {
 }
 
 // Stop reports that the server is not ready, waits for [Config.Drain], finishes the requests in
-// progress and closes everything. When the context ends, it no longer waits for load balancers or
-// requests. If the server has not been started, it does nothing. Later calls wait until the first
+// progress and closes everything. When ctx ends, Stop no longer waits for load balancers or
+// requests. If the server has not been started, Stop does nothing. Later calls wait until the first
 // call returns.
 func (s *Server) Stop(ctx context.Context) error {
 	if !s.started.Load() {
@@ -209,7 +210,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// fail makes Wait return err, unless another failure came first.
+// fail makes Wait return err, unless another listener has failed before.
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:
@@ -225,12 +226,12 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step. The name appears in the error of the step.
+// push adds a step. name describes what the step ends, for errors.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }
 
-// run runs every step, even if others fail. A second call does nothing.
+// run runs all steps, the last one first, even if some of them fail. A second call does nothing.
 func (u *undo) run(ctx context.Context) error {
 	var errs []error
 	for len(u.steps) > 0 {

@@ -19,10 +19,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// envoySource is the name of the source with the rules of Envoy's service.
 const envoySource = "envoy"
 
-// source is a source of configuration that is read again while the server runs.
+// source is a set of files, or a server, whose configuration is read again while this server runs.
 type source struct {
 	name, path string
 	files      watcher
@@ -39,8 +38,8 @@ type watcher interface {
 // time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
-// openGuard opens the overrides, and makes the guard and, if the Config has rules for it, Envoy's
-// service.
+// openGuard opens the overrides and creates the guard. If the Config has rules for Envoy, it also
+// creates Envoy's service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()
@@ -63,7 +62,8 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	known := s.envoyTokens != nil || s.c.ClientCA != "" // even with TLSOnlyGRPC, for which newHTTP leaves out /json
+	// With TLSOnlyGRPC, ClientCA does not protect /json, but newHTTP then does not serve it.
+	known := s.envoyTokens != nil || s.c.ClientCA != ""
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {
 		s.envoyStats = envoyrls.NewStats(cmp.Or(s.c.Envoy.NearLimit, defaultNearLimit))
@@ -131,8 +131,8 @@ func (s *Server) watchEnvoy() *reload.Watcher {
 	})
 }
 
-// followEnvoy returns a client that receives the rules from an xDS server. The first rules are one
-// of the events that make this server ready.
+// followEnvoy returns a client that receives the rules from an xDS server. When the first rules
+// arrive, the client calls s.step.
 func (s *Server) followEnvoy() *envoyrls.XDS {
 	x := s.c.Envoy.XDS
 	first := sync.OnceFunc(s.step)
@@ -150,8 +150,8 @@ func (s *Server) followEnvoy() *envoyrls.XDS {
 	})
 }
 
-// reloaded returns a function that reports a source's reloads to the monitor and, for Envoy's
-// rules, to the metrics of Envoy's service.
+// reloaded returns a function that reports a source's reloads to the monitor. Reloads of Envoy's
+// rules are also counted in the metrics of Envoy's service.
 func (s *Server) reloaded(source string) func(reload.Result) {
 	return func(r reload.Result) {
 		s.monitor.Reloaded(source, r)
@@ -208,7 +208,7 @@ func (s *Server) runSources() {
 
 // Reload reads all files now, and applies the changed files that are valid. For each invalid file,
 // the last valid version stays in force, and the error lists the mistakes. Reload logs the result
-// even if nothing has changed.
+// even if no file has changed.
 func (s *Server) Reload() error {
 	if !s.started.Load() {
 		return errNotStarted

@@ -18,7 +18,6 @@ import (
 	"github.com/stint-limiter/stint/stores"
 )
 
-// memoryStore is the name of the store in memory.
 const memoryStore = "memory"
 
 func (s *Server) openStore(ctx context.Context) error {
@@ -52,7 +51,7 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
-// sharedStore is a Redis store, as opened by package stores.
+// sharedStore is a Redis store opened by package stores.
 type sharedStore interface {
 	driver.Keeper
 	Breaker() resilience.BreakerState
@@ -68,7 +67,7 @@ type breakerState struct {
 	probe, retry time.Duration
 }
 
-// breaker returns the breaker's settings. Flags take precedence over the policies read at the
+// breaker returns the breaker's settings. Flags take precedence over the policies as read at the
 // start, which take precedence over the defaults.
 func (s *Server) breaker() *breakerState {
 	b := &breakerState{
@@ -80,8 +79,8 @@ func (s *Server) breaker() *breakerState {
 	return b
 }
 
-// openOutbound makes the clients of the third-party APIs that the policies name. Callers of the
-// JSON API can name one of these APIs, and wait for their turn to call it.
+// openOutbound creates the clients of the third-party APIs that the policies name. Callers of the
+// JSON API can name one of these APIs, and wait until they may call it.
 func (s *Server) openOutbound(context.Context) error {
 	var err error
 	s.apis, err = outbound.New(s.store, s.config.Outbound,
@@ -96,7 +95,7 @@ func (s *Server) openOutbound(context.Context) error {
 
 // Outbound returns clients of the third-party APIs that the policies in force name, for programs
 // that embed the server. The clients use the server's store and appear on its dashboard. Stop
-// closes the registry.
+// closes them.
 func (s *Server) Outbound() (*outbound.Registry, error) {
 	if !s.started.Load() {
 		return nil, errNotStarted

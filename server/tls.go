@@ -26,7 +26,7 @@ func (c *Config) validateTLS() error {
 	return nil
 }
 
-// maxPEM is the maximum total size of the files in bytes.
+// maxPEM is the maximum total size, in bytes, of a certificate, its key and the CA certificates.
 const maxPEM = 4 << 20
 
 // certificates holds the certificates of the listeners. When they change, new connections use the
@@ -70,8 +70,8 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 	return c, nil
 }
 
-// readCertificates reads a certificate, its key and, if there is a third file, the authorities of
-// clients. If the files are too large, some may be missing.
+// readCertificates parses a certificate, its key and, if there is a third file, the CA certificates
+// for clients. If the files are larger than maxPEM, files may be incomplete.
 func readCertificates(files []reload.File) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {
@@ -94,15 +94,16 @@ func readCertificates(files []reload.File) (*tls.Config, error) {
 			return nil, err
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-		// Without tickets, the certificate of every connection is checked against the current authorities.
+		// Without tickets, the certificate of every connection is checked against the current
+		// authorities.
 		config.SessionTicketsDisabled = true
 	}
 	return config, nil
 }
 
 // watchStoreFiles returns a source that watches the TLS files for Redis, or nil if there are none.
-// Connections read these files themselves. The watcher only reports changes, and when the
-// certificate expires.
+// Redis connections read these files themselves. The watcher only reports changes of the files and
+// the expiry of the certificate.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store
 	files := tlsfiles.Files{CA: where.CAFile, Cert: where.CertFile, Key: where.KeyFile}
@@ -135,7 +136,7 @@ func (s *Server) watchStoreFiles() *source {
 	})}
 }
 
-// listen returns a configuration that looks up the certificates for every connection.
+// listen returns a TLS configuration that uses the current certificates for every new connection.
 func (c *certificates) listen() *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS12,

@@ -21,12 +21,12 @@ import (
 const (
 	// maxTokens is the maximum size of a token file in bytes.
 	maxTokens = 64 << 10
-	// adminTokenName is the name of the tokens that have roles.
+	// adminTokenName is the name of the admin tokens. Only admin tokens have roles.
 	adminTokenName = "admin tokens"
 )
 
 // tokens are the bearer tokens of a file, in the format of [callers.ParseTokens]. They grant access
-// to a listener or a part of one. A nil *tokens grants access to everyone.
+// to a listener or to some of its paths. A nil *tokens admits every caller.
 type tokens struct {
 	name    string
 	path    string
@@ -69,7 +69,7 @@ func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 }
 
 // admit reports whether the Authorization fields of a request contain one of the tokens, and logs
-// the result.
+// the result. from returns the caller's address for the log.
 func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
 	holder, ok := t.list.Load().Holder(authorization)
 	if ok {
@@ -98,7 +98,6 @@ func (t *tokens) guard(next http.Handler) http.Handler {
 	})
 }
 
-// check returns an error for a call without a valid token.
 func (t *tokens) check(ctx context.Context) error {
 	if t == nil || t.admit(ctx, metadata.ValueFromIncomingContext(ctx, "authorization"),
 		func() string { return connectionOf(ctx).RemoteAddr().String() }) {
