@@ -14,18 +14,17 @@ import (
 	"time"
 )
 
-// Files names the files that a TLS client reads. "" stands for no file.
+// Files names the files that a TLS client reads. An empty name means no file.
 type Files struct {
-	// CA contains the CA certificates that verify the server's certificate, instead of the system's
-	// CA certificates.
+	// CA contains the CA certificates that verify the server's certificate. They replace the
+	// system's CA certificates.
 	CA string
-	// Cert contains the client's own certificate with its chain. Key contains the private key of
-	// the certificate.
+	// Cert contains the client's own certificate with its chain. Key contains the private key.
 	Cert, Key string
 }
 
-// Check returns an error if only one of the client's certificate and key is set. cert and key are
-// their names in the error.
+// Check returns an error if only one of Cert and Key is set. cert and key are the names of the two
+// settings, for the error.
 func (f Files) Check(cert, key string) error {
 	switch {
 	case f.Cert != "" && f.Key == "":
@@ -36,7 +35,7 @@ func (f Files) Check(cert, key string) error {
 	return nil
 }
 
-// Apply reads the files into the TLS configuration of a client.
+// Apply reads the files into c, the TLS configuration of a client.
 func (f Files) Apply(c *tls.Config) error {
 	if f.CA != "" {
 		text, err := read(f.CA)
@@ -68,7 +67,7 @@ func (f Files) Apply(c *tls.Config) error {
 
 // Again reads the files into a copy of c, the TLS configuration of a client. before is the last
 // good configuration, or nil. Again also returns an error if the new certificate must not replace
-// the one in before; see [Replaces].
+// the certificate in before; see [Replaces].
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
@@ -85,7 +84,7 @@ func read(path string) ([]byte, error) {
 	return text, err
 }
 
-// Authorities parses the text of a file with CA certificates.
+// Authorities parses CA certificates in PEM form. name is the name of their file, for errors.
 func Authorities(name string, text []byte) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
@@ -94,7 +93,8 @@ func Authorities(name string, text []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// Pair parses the texts of a file with a certificate and its chain, and of a file with its key.
+// Pair parses a certificate with its chain, and its key. certName and keyName are the names of
+// their files, for errors.
 func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -103,8 +103,8 @@ func Pair(certName string, cert []byte, keyName string, key []byte) (tls.Certifi
 	return pair, nil
 }
 
-// Valid returns an error that describes why a certificate is not valid at the time now, or nil if
-// it is valid.
+// Valid returns an error that explains why a certificate is not valid at the time now, or nil if it
+// is valid. name is the name of its file.
 func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
@@ -115,8 +115,9 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if the new configuration, is, must not replace the old one, was: an
-// invalid certificate does not replace a valid one. Either may have no certificate.
+// Replaces returns an error if is, the new configuration, must not replace was, the old one: an
+// invalid certificate must not replace a valid one. was may be nil, and either configuration may
+// have no certificate. name is the name of the certificate's file.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil
@@ -129,7 +130,7 @@ func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	return fmt.Errorf("%w; the one in force is valid until %s", err, old.NotAfter.UTC().Format(time.RFC3339))
 }
 
-// Parameters of a URL that name files.
+// URL parameters that name files.
 const (
 	CAParameter   = "ca_file"
 	CertParameter = "cert_file"
@@ -141,9 +142,9 @@ func FromQuery(q url.Values) Files {
 	return Files{CA: q.Get(CAParameter), Cert: q.Get(CertParameter), Key: q.Get(KeyParameter)}
 }
 
-// AddTo adds the files to the parameters of a URL. If override is true, they replace files that the
-// URL already names. A certificate is replaced together with its key. A URL that cannot be parsed
-// is returned unchanged.
+// AddTo returns a URL with the files added to its parameters. text is the original URL. If override
+// is true, the files replace files that text already names; a certificate is always replaced
+// together with its key. If text is not a URL, AddTo returns it unchanged.
 func (f Files) AddTo(text string, override bool) string {
 	u, err := url.Parse(text)
 	if err != nil || f == (Files{}) {
