@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// Node is the node id under which Envoy Gateway keeps the rules.
+// Node is the ID of the node for which Envoy Gateway keeps the rules.
 const Node = "envoy-ratelimit"
 
 // Control is a server that can be stopped and restarted.
@@ -32,7 +32,7 @@ type Control struct {
 	server *grpc.Server
 	served sync.WaitGroup
 	// Version is the version of the last rules that were sent. Set it to 0 to simulate a server
-	// that counts versions from 1 again after a restart.
+	// that starts again at version 1 after a restart.
 	Version int
 
 	mu       sync.Mutex
@@ -41,14 +41,15 @@ type Control struct {
 	first    *discoveryv3.DiscoveryRequest
 }
 
-// New returns a server that has not been started. The function listen opens the address that
-// clients know.
+// New returns a server that has not been started. Each start calls listen, which must always listen
+// on the same address.
 func New(t testing.TB, listen func() net.Listener) *Control {
 	return &Control{t: t, cache: cachev3.NewSnapshotCache(false, cachev3.IDHash{}, nil), listen: listen,
 		accepted: map[string]int{}}
 }
 
-// OnTCP returns an address, and a function that listens on it and can be called again after a stop.
+// OnTCP returns an address, and a function that listens on it. The function can be called again
+// after the listener is closed.
 func OnTCP(t testing.TB) (listen func() net.Listener, address string) {
 	t.Helper()
 	first, err := net.Listen("tcp", "127.0.0.1:0")
@@ -84,13 +85,13 @@ func (c *Control) Start(options ...grpc.ServerOption) {
 	})
 }
 
-// Stop stops the server and closes all connections. The rules stay.
+// Stop stops the server and closes all connections. The server keeps the rules.
 func (c *Control) Stop() {
 	c.server.Stop()
 	c.served.Wait()
 }
 
-// note records a request of a client, which may also accept or refuse rules.
+// note records a request from a client. Every request after the first accepts or refuses rules.
 func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +106,8 @@ func (c *Control) note(_ int64, r *discoveryv3.DiscoveryRequest) error {
 	return nil
 }
 
-// Send publishes rules to clients, and returns their version. Without rules, the snapshot has no
-// entry for them and their version is "", as in Envoy Gateway.
+// Send publishes rules to clients, and returns their version. If there are no rules, the version is
+// "", as in Envoy Gateway, because the snapshot then has no entry for rules.
 func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	c.t.Helper()
 	c.Version++
@@ -125,28 +126,28 @@ func (c *Control) Send(rules ...*rlsconfv3.RateLimitConfig) string {
 	return snapshot.GetVersion(resourcev3.RateLimitConfigType)
 }
 
-// Accepted returns the number of times that clients acknowledged a version.
+// Accepted returns how many times clients have accepted the rules with the given version.
 func (c *Control) Accepted(version string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.accepted[version]
 }
 
-// Refused returns the reasons of all refusals.
+// Refused returns the reasons that clients have given for refusing rules.
 func (c *Control) Refused() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.refusals)
 }
 
-// First returns the first request of the latest stream.
+// First returns the first request on the latest stream.
 func (c *Control) First() *discoveryv3.DiscoveryRequest {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.first
 }
 
-// Limit returns rules with one limit for each value of a key.
+// Limit returns rules that limit each value of a key to n requests per unit.
 func Limit(domain, key string, n uint32, unit rlsconfv3.RateLimitUnit) *rlsconfv3.RateLimitConfig {
 	return &rlsconfv3.RateLimitConfig{Name: domain, Domain: domain, Descriptors: []*rlsconfv3.RateLimitDescriptor{
 		{Key: key, RateLimit: &rlsconfv3.RateLimitPolicy{Unit: unit, RequestsPerUnit: n}}}}

@@ -12,10 +12,10 @@ import (
 //go:embed snapshots.json
 var recorded []byte
 
-// Snapshot holds the rules that Envoy Gateway sends for a documented example, and the requests that
-// Envoy sends under these rules.
+// Snapshot holds the rules that Envoy Gateway sends for an example in its documentation, and the
+// requests that Envoy sends under these rules.
 type Snapshot struct {
-	// Name is the name of the example, and Source the place of its documentation. Rules holds the
+	// Name is the name of the example, and Source says where it is documented. Rules holds the
 	// output of Envoy Gateway's translation (internal/xds/translator/ratelimit.go at commit
 	// d32f282).
 	Name, Source string
@@ -26,12 +26,12 @@ type Snapshot struct {
 // Question is a request that Envoy sends several times.
 type Question struct {
 	Domain string
-	// Descriptors have entries such as "key=value".
+	// Descriptors holds the entries of each descriptor, in the form "key=value".
 	Descriptors [][]string
-	// Hits is the number of hits of each descriptor; -1 if the request sets none, which counts as
-	// one.
+	// Hits is the number of hits of each descriptor. -1 means that the request sets no number,
+	// which counts as one hit.
 	Hits int64
-	// Times is the number of requests to send, and Allowed the number of them that are allowed.
+	// Times is the number of requests to send, and Allowed is the number of them that are allowed.
 	Times, Allowed int
 }
 
@@ -40,7 +40,7 @@ func Snapshots(t testing.TB) []Snapshot {
 	t.Helper()
 	var list []struct {
 		Snapshot
-		Resources []json.RawMessage // the Rules
+		Resources []json.RawMessage // the Rules as JSON
 	}
 	if err := json.Unmarshal(recorded, &list); err != nil {
 		t.Fatal(err)
