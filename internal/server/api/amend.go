@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// The members that the body may have, for each kind of amendment.
+// The members that a request body may have, for each kind of amendment.
 var (
 	settleNames  = []string{"charge", "cost", "costs", "max_debt"}
 	extendNames  = []string{"charge", "cost", "costs"}
@@ -30,8 +30,8 @@ type changed struct {
 	Charged *int64 `json:"charged,omitempty"`
 }
 
-// settle replaces the charged cost with the true cost. It corrects only claims that count costs;
-// claims that count requests keep their cost of 1.
+// settle replaces the charged cost with the actual cost. It applies only to claims that count
+// costs; claims that count requests keep their cost of 1.
 func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendSettle}
 	c, err := a.charge(r.Context(), body, &m, settleNames)
@@ -42,7 +42,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 		return a.store.Amend(r.Context(), part, m)
 	}
 	settle := contract.Settle
-	if c.quantities() == 1 { // the charge can only be settled as a whole
+	if c.quantities() == 1 { // no part of the charge can have been settled before
 		settle = contract.SettleOnce
 	}
 	done, err := settle(c.Charge, c.costs(), m, amend)
@@ -52,7 +52,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, done.Changed && c.priced != 0)
 }
 
-// refund gives back a whole charge, or everything that was charged for a request id.
+// refund gives back a whole charge, or everything that was charged for a request ID.
 func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	k, _ := body.ask(stint.ModePeek, append([]string{"charge"}, askNames(stint.ModePeek, false)...))
 	if a.refused(w, body, nil) {
@@ -82,8 +82,9 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// chargeOf looks up the charge of a request by its id, for a caller that did not receive the
-// answer. The charge is zero if the store has no charge for the id, or if the body has mistakes.
+// chargeOf looks up the charge of a request by the request's ID, for a caller that did not receive
+// the answer. The charge is zero if the store has no charge for the ID, or if the body has
+// mistakes.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
 		body.wrongIn("id", "is missing; want the id of the request, or a charge")
@@ -104,7 +105,7 @@ func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge,
 
 // extend handles a heartbeat, which renews places and holds. The body may contain the cost so far.
 func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
-	// A place that has expired must not be taken again for an old charge.
+	// KnownOnly prevents an old charge from taking back a place that has expired.
 	m := stint.Amendment{Kind: stint.AmendExtend, KnownOnly: true}
 	c, err := a.charge(r.Context(), body, &m, extendNames)
 	if a.refused(w, body, err) {
@@ -129,7 +130,7 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// release gives a place back.
+// release gives back a place under a concurrency limit.
 func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendRelease}
 	c, err := a.charge(r.Context(), body, &m, releaseNames)
@@ -140,7 +141,8 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// refused answers the call if the body has mistakes or err is not nil, and reports whether it did.
+// refused writes an error response if the body has mistakes or err is not nil. It reports whether
+// it wrote one.
 func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	switch {
 	case !body.ok():
@@ -165,8 +167,8 @@ func (a *API) answerAmended(w http.ResponseWriter, body *reader, done stint.Amen
 	answer.JSON(w, http.StatusOK, out)
 }
 
-// charge reads a charge from the body, and the costs and the maximum debt into m. If the body has
-// no mistakes, the error is nil or errKeysAway.
+// charge reads the body of an amendment. It returns the charge, and stores the costs and the
+// maximum debt in m. If the body has no mistakes, the error is nil or errKeysAway.
 func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, known []string) (c charged, err error) {
 	given := map[string]bool{}
 	body.object(known, func(name string) {
@@ -219,8 +221,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities returns how many quantities the claims that count costs have. Limits with the same
-// name count the same quantity. Each quantity can be settled separately.
+// quantities returns the number of quantities that c's claims with costs count. Limits with the
+// same name count the same quantity. Each quantity can be settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {
@@ -231,8 +233,8 @@ func (c *charged) quantities() int {
 	return len(names)
 }
 
-// parts returns the part of the charge that counts costs, and the part that counts requests. A part
-// without claims is zero.
+// parts splits the charge into the claims that count costs and the claims that count requests. If
+// there are no claims of one kind, its charge is zero.
 func (c *charged) parts() (costs, others stint.Charge) {
 	var rest []int
 	for i := range c.Claims() {
@@ -243,7 +245,7 @@ func (c *charged) parts() (costs, others stint.Charge) {
 	return c.Part(c.costs()...), c.Part(rest...)
 }
 
-// namesOf returns the names of the limits of a charge.
+// namesOf returns the names of the limits of a charge, without duplicates.
 func namesOf(c *stint.Charge) (names []string) {
 	claims := c.Claims()
 	for i := range claims {
@@ -256,8 +258,8 @@ func namesOf(c *stint.Charge) (names []string) {
 	return names
 }
 
-// logFailure logs a failure of the store, at most once per second. It does not log invalid
-// requests, or calls that the caller has canceled.
+// logFailure logs a failure of the store, at most once per second. It ignores invalid requests, and
+// calls that the caller has canceled.
 func (a *API) logFailure(err error) {
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, context.Canceled) {
 		return
@@ -267,8 +269,8 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// settled logs settlements that were charged only in part, and sends them and all settlements of
-// holds to the observer. It ignores a settlement that changed nothing.
+// settled logs a settlement that was charged only in part. It sends such settlements, and all
+// settlements of holds, to the observer. It ignores settlements that changed nothing.
 func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
 	if !done.Changed {
 		return

@@ -30,12 +30,12 @@ type decision struct {
 	// Shadowed lists the policies and tiers in shadow that would have denied the request.
 	Shadowed []string `json:"shadowed"`
 	Charge   string   `json:"charge"`
-	// Hold is how long the charge is held without a heartbeat, in seconds.
+	// Hold is the time, in seconds, after which the hold expires if there is no heartbeat.
 	Hold float64 `json:"hold_seconds,omitempty"`
-	// Denial is the id of the denial, for "stint why".
+	// Denial is the ID of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable reports whether the caller may repeat the denial, until the wait is over,
-	// without asking again.
+	// Cacheable reports whether the caller may reuse the denial without asking again until the wait
+	// is over.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact tells denied callers where to ask for a higher limit.
 	Contact string `json:"contact"`
@@ -55,8 +55,8 @@ type limitState struct {
 	RetryAfter *float64 `json:"retry_after_seconds"`
 }
 
-// result is the answer to one request, alone or in a batch: a decision, or the problem that
-// prevented it.
+// result is the answer to a single request, or to one request of a batch. It is either a decision
+// or the problem that prevented the decision.
 type result struct {
 	Status   int       `json:"status"`
 	Decision *decision `json:"decision,omitempty"`
@@ -79,7 +79,7 @@ func one(mode stint.Mode) func(*API, http.ResponseWriter, *http.Request, *reader
 	}
 }
 
-// reply answers a decided request.
+// reply writes the response to a decided request. If alwaysOK is true, a denial has status 200.
 func (a *API) reply(w http.ResponseWriter, r *http.Request, q *question, alwaysOK bool) {
 	d := &q.verdict.Decision
 	switch {
@@ -114,10 +114,9 @@ func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 	}
 }
 
-// maxBatch is the maximum number of requests in a batch.
 const maxBatch = 100
 
-// batch answers many requests. If one of them has a mistake, it decides none.
+// batch decides the requests in a batch. If one of them has a mistake, batch decides none of them.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
 	with, known := a.read(), askNames(stint.ModeTake, true)
@@ -148,7 +147,8 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
-		// mistakes that only the store detects, such as a booking across several nodes
+		// The store has found mistakes that only a store can find, such as a booking across several
+		// nodes.
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
@@ -159,7 +159,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	return result{Status: http.StatusOK, Decision: a.decisionOf(ctx, q)}
 }
 
-// outageWait is the default Retry-After of answers with the status 503, in seconds.
+// outageWait is the default Retry-After of responses with status 503, in seconds.
 const outageWait = "1"
 
 func fail(w http.ResponseWriter) {
@@ -187,7 +187,7 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	if !d.Charge.IsZero() {
 		out.Hold = d.Charge.Data().Hold.Seconds()
 	}
-	if !q.api { // "stint why" does not know denials of API calls
+	if !q.api { // "stint why" does not know denials of calls to third-party APIs
 		out.Denial = string(v.AppendDenialID(nil))
 	}
 	if q.named {
@@ -213,7 +213,7 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether the caller may repeat a denial without asking again. It may if both of
+// cacheable reports whether the caller may reuse a denial without asking again. It may if both of
 // these are true:
 //   - Until the wait is over, the store would deny the same request again, unless units are given
 //     back or a limit changes.
@@ -247,7 +247,7 @@ func stateOf(r *policy.Result, s stint.State) limitState {
 }
 
 // seconds returns a duration in seconds, rounded up to milliseconds so that callers do not try
-// again too early. It is nil for [stint.Never].
+// again too early. For [stint.Never], it returns nil.
 func seconds(d time.Duration) *float64 {
 	if d == stint.Never {
 		return nil

@@ -18,18 +18,18 @@ import (
 type Config struct {
 	// Public makes the JSON API serve all callers. By default, it serves only callers on this host
 	// that address it as localhost or by its IP address. Any caller can use up the limits of any
-	// subject, so require a token or a certificate in front of the handler.
+	// subject. If Public is set, require a token or a certificate in front of the handler.
 	Public bool
-	// Known tells the API that every caller has presented a token or a certificate. Otherwise
-	// callers cannot make all processes pause their calls to a third-party API.
+	// Known tells the API that every caller has presented a token or a certificate. If Known is
+	// false, callers cannot make all processes pause their calls to a third-party API.
 	Known bool
 	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc accepts limits that callers send with a subject. Such a limit shares its count with an
-	// equal limit of the configuration on the same subject and scope.
+	// AdHoc allows callers to send limits with a subject. Such a limit counts together with an
+	// equal limit in the configuration that has the same subject and scope.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
-	// for every settled hold, and for heartbeats of expired holds. It may be nil.
+	// for every settlement of a hold, and for every heartbeat of an expired hold. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures. The default is slog.Default().
 	Logger *slog.Logger
@@ -43,8 +43,8 @@ type API struct {
 	callers *callers.JSON
 	keys    *keys
 	waits   *waits
-	// answer sets the header fields about limits, and answers a request that is refused. addHeaders
-	// only sets the header fields.
+	// answer sets the header fields about limits and, if the request is denied, writes the
+	// response. addHeaders only sets the header fields.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // the set that warnOfAuth last checked
@@ -52,7 +52,7 @@ type API struct {
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by the guard's set. store must be the guard's store.
+// New returns an API that decides by the set of guard. store must be the store of guard.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)
@@ -74,6 +74,6 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 // Handler returns the handler of the JSON API and of openapi.json. It handles every path.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
-// Auth returns the forward-auth handler. It can be mounted at any path, because the header fields
-// describe the request to decide.
+// Auth returns the forward-auth handler. It can be mounted at any path: the request to decide is
+// described in header fields.
 func (a *API) Auth() http.Handler { return http.HandlerFunc(a.serveAuth) }

@@ -13,7 +13,7 @@ import (
 type ask struct {
 	mode stint.Mode
 
-	// For bodies that describe an HTTP request by its attributes. Claims may also come with a
+	// For bodies that describe an HTTP request by its attributes. claims can also be used with a
 	// subject.
 	method, host  string
 	path, rawPath string
@@ -21,14 +21,14 @@ type ask struct {
 	headers       http.Header
 	claims        claims
 
-	// For bodies that ask to call a third-party API.
+	// For bodies that ask for a call to a third-party API.
 	api string
 
 	// For bodies that name a subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
-	and                          []*ask // more subjects, decided together with this one
-	also                         bool   // whether this is an element of the member "and"
+	and                          []*ask // further subjects to decide together with this one
+	also                         bool   // whether this ask is an element of the member "and"
 
 	cost    int64
 	costs   stint.Costs
@@ -36,17 +36,18 @@ type ask struct {
 	hold    time.Duration
 	maxWait time.Duration
 	charge  string // replaces all other members
-	waits   bool   // whether the call waits for its turn
+	waits   bool   // whether the call waits until it is allowed
 
-	given uint32 // which members are present: a bit set by index in askMembers
+	// Bit i of given is set if the body has the member askMembers[i].
+	given uint32
 }
 
-// claims implements the interface of [policy.Input.Claims].
+// claims implements the interface that [policy.Input.Claims] needs.
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
 
-// form is a way to specify what to decide.
+// form is one of the ways in which a body can specify what to decide.
 type form uint8
 
 const (
@@ -56,7 +57,8 @@ const (
 	byAPI
 )
 
-// Bounds on members. They keep the text of the largest possible charge smaller than maxBody.
+// Bounds on members. They ensure that the text of the largest possible charge is smaller than
+// maxBody.
 const (
 	maxMethod  = 32
 	maxHost    = 255
@@ -75,8 +77,8 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers are the members that a body may have. Some paths do not accept all of them; see
-// askNames. [reader.readAsk] itself reads "and".
+// askMembers lists the members that a body may have. Some paths do not accept all of them; see
+// askNames. The member "and" has no function, because [reader.readAsk] reads it itself.
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -100,7 +102,6 @@ var askMembers = [...]member{
 	{"charge", anyForm, func(r *reader, a *ask) { a.charge = r.text(1, maxCharge) }},
 }
 
-// modeNames holds the names of the modes.
 var modeNames = [...]string{stint.ModeTake: "take", stint.ModePeek: "peek", stint.ModeReserve: "reserve",
 	driver.ModeForce: "report"}
 
@@ -113,8 +114,8 @@ func (a *ask) says(name string) bool {
 	return false
 }
 
-// longestWait returns the maximum of max_wait_seconds. It is long for a booking, but short for a
-// waiting call, which keeps its connection open.
+// longestWait returns the maximum of max_wait_seconds. The maximum is long for a booking, but short
+// for a call that waits, because such a call keeps its connection open.
 func (a *ask) longestWait() time.Duration {
 	if a.waits {
 		return maxWait
@@ -122,8 +123,8 @@ func (a *ask) longestWait() time.Duration {
 	return stint.MaxWindow
 }
 
-// form returns the form of the body: byAPI if it names an API, bySubject if it has a member of that
-// form or is an element of "and", and byAttributes otherwise.
+// form returns the form of the body. It is byAPI if the body names an API, bySubject if the body is
+// an element of "and" or has a member of that form, and byAttributes otherwise.
 func (a *ask) form() form {
 	if a.also {
 		return bySubject
@@ -139,8 +140,8 @@ func (a *ask) form() form {
 	return byAttributes
 }
 
-// askNames returns the members that a request may have. In a batch, each request can have its own
-// mode.
+// askNames returns the names of the members that a request may have. Only in a batch can a request
+// have its own mode.
 func askNames(mode stint.Mode, batch bool) []string {
 	var names []string
 	for i := range askMembers {
@@ -162,15 +163,15 @@ func askNames(mode stint.Mode, batch bool) []string {
 	return names
 }
 
-// waitNames returns the members that a request may have if it waits for its turn. An id is not
-// among them: it would let a caller that lost the answer ask again, but a waiting request gives its
-// place back when the connection closes.
+// waitNames returns the names of the members that a request may have if it waits until it is
+// allowed. It may not have an id. An id would allow a caller that lost the answer to ask again, but
+// a waiting request gives its place back when the connection closes.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })
 	return append(names, "max_wait_seconds", "api")
 }
 
-// ask reads a request to decide, and reports whether it has no mistakes.
+// ask reads a request to decide. ok reports whether the request has no mistakes.
 func (r *reader) ask(mode stint.Mode, known []string) (a *ask, ok bool) {
 	a = &ask{mode: mode}
 	return a, r.readAsk(a, known)
@@ -196,7 +197,7 @@ func (r *reader) readAsk(a *ask, known []string) (ok bool) {
 	return r.count == before
 }
 
-// and reads the member "and": the subjects that are decided together with the first subject.
+// and reads the member "and": further subjects that are decided together with the first subject.
 func (r *reader) and() (all []*ask) {
 	known := []string{"subject", "scope", "policy", "tier", "limits", "claims"}
 	before := r.count

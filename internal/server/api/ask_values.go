@@ -85,14 +85,13 @@ func (r *reader) headers() http.Header {
 	return h
 }
 
-// claims reads the claims about the client of a request.
 func (r *reader) claims() claims {
 	c := claims{}
 	r.members(maxClaims, "claims", func(name string) { c[name] = r.text(0, maxValue) })
 	return c
 }
 
-// costs reads costs, keyed by the names of limits.
+// costs reads an object that maps names of limits to costs.
 func (r *reader) costs() stint.Costs {
 	c := stint.Costs{}
 	before := r.count

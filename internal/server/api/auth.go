@@ -18,8 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField is the header field with the status of a refusal. The answer itself may have another
-// status, if the proxy asked for one.
+// statusField is the header field with the status of a refusal. The response itself may have
+// another status, if the proxy asked for one.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
@@ -64,7 +64,8 @@ func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdic
 	a.guard.Finish(ctx, v, &question)
 }
 
-// denyStatus returns the status that the proxy wants for refusals, or 0 to keep their own status.
+// denyStatus returns the status that the proxy wants for refusals, or 0 if the proxy does not ask
+// for one.
 func denyStatus(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("deny")
 	if text == "" {
@@ -77,8 +78,8 @@ func denyStatus(r *http.Request) (int, error) {
 	return status, nil
 }
 
-// refusing is a ResponseWriter that replaces the status of refusals, and writes the original status
-// to statusField.
+// refusing is a ResponseWriter that replaces the status of refusals. It puts the original status in
+// statusField.
 type refusing struct {
 	http.ResponseWriter
 	status int // 0 keeps the original status
@@ -94,8 +95,8 @@ func (w *refusing) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// warnOfAuth warns once per set about settings that do not work with forward-auth: concurrency
-// limits, because their places are not released, and ids derived from bodies.
+// warnOfAuth warns, once per set, about settings that do not work with forward-auth: concurrency
+// limits, because their places are not released, and request IDs that are derived from bodies.
 func (a *API) warnOfAuth(set *policy.Set) {
 	if a.warned.Swap(set) == set {
 		return

@@ -15,8 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge. priced is the set of its claims that count the cost: bit i stands for claim
-// i.
+// charged is a charge. Bit i of priced is set if claim i counts the cost of the request.
 type charged struct {
 	stint.Charge
 	priced uint16
@@ -25,8 +24,8 @@ type charged struct {
 // seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal whose key is derived from the given key. So if the given key also signs
-// other things, its signatures are not valid for charges.
+// newSeal returns a seal with a key that is derived from the given key. If the given key also signs
+// other data, these signatures are not valid for charges.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))
@@ -36,12 +35,13 @@ func newSeal(key []byte) seal {
 }
 
 // The text of a charge is the URL-safe base64 encoding of a version, the fields of the charge, and
-// a signature over both. Numbers are varints, except generations, which are random and take four
-// bytes. Strings are preceded by their length. The text is not encrypted, and contains the subject.
+// a signature of both. Numbers are varints, except generations, which are random and take four
+// bytes. Strings are preceded by their length. The text is not encrypted, and it contains the
+// subject.
 const (
 	chargeVersion = 4
 	signatureSize = 16
-	maxCharge     = 63 << 10 // of the text
+	maxCharge     = 63 << 10 // maximum length of the text, in bytes
 )
 
 var (
@@ -50,9 +50,9 @@ var (
 	errNewVersion = errors.New("is from another version of the server")
 )
 
-// textOf returns the text of a charge, or "" if nothing was charged. For a charge of the store, the
-// text does not say which units are leased: a lease belongs to one process, but any process may
-// receive the text. So amendments of these units go to the store.
+// textOf returns the text of a charge, or "" if nothing was charged. The text of a charge in the
+// store does not say which units are leased: a lease belongs to one process, but any process may
+// receive the text. So amendments of leased units go to the store.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
 		return ""
@@ -67,7 +67,7 @@ func (k *keys) textOf(ctx context.Context, c *charged) string {
 	return base64.RawURLEncoding.EncodeToString(append(w.b, signature...))
 }
 
-// open checks the signature of a charge's text, and parses the text. An error other than
+// open checks the signature in the text of a charge, and returns the charge. An error other than
 // errKeysAway is a message for the caller.
 func (k *keys) open(ctx context.Context, text string) (charged, error) {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
@@ -98,9 +98,9 @@ func (s *seal) sign(b []byte) []byte {
 	return mac.Sum(nil)[:signatureSize]
 }
 
-// codec writes or reads a charge. One type does both, so that the order of the fields is written
+// codec writes or reads a charge. One type does both, so that the order of the fields is defined
 // only once. Writing does not modify the charge, because other goroutines may read it at the same
-// time. After a failed read, all later values are zero.
+// time. After a failed read, all further values are zero.
 type codec struct {
 	b      []byte // the bytes written so far, or the bytes left to read
 	reads  bool
@@ -114,7 +114,7 @@ func (x *codec) charge(c *charged) {
 	number(x, &data.ID, math.MaxUint64)
 	number(x, &data.At, math.MaxUint64)
 	x.generation(&data.Generation)
-	if x.boolean(&data.Fallback); data.Fallback { // otherwise, the text does not say what is leased
+	if x.boolean(&data.Fallback); data.Fallback { // see textOf for leases of other charges
 		number(x, &data.Leased, math.MaxUint16)
 		number(x, &data.Leaser, math.MaxUint16)
 	}
@@ -158,8 +158,8 @@ func (x *codec) claim(c *stint.Claim) {
 	})
 }
 
-// cost writes or reads the cost of the limit with the given name. It is encoded as the cost plus
-// one, or as 0 if the limit has no cost of its own.
+// cost writes or reads the cost of the limit with the given name. The encoded number is the cost
+// plus one, or 0 if the limit has no cost of its own.
 func (x *codec) cost(of *stint.Costs, name string) {
 	n := int64(0)
 	if cost, ok := (*of)[name]; ok {
@@ -227,7 +227,7 @@ func (x *codec) text(s *string) {
 	}
 }
 
-// list writes or reads a list with at most the given number of items.
+// list writes or reads a list. A list of more than most items cannot be read.
 func list[T any](x *codec, items *[]T, most int, item func(*T)) {
 	n := len(*items)
 	number(x, &n, uint64(most))

@@ -23,40 +23,40 @@ const (
 	keyTable = "charge-keys"
 	keySize  = 32
 	// keyPeriod is the length of a period. A key signs charges until its period ends. Its
-	// signatures are then accepted for oldKeys more periods.
+	// signatures are accepted for oldKeys more periods.
 	keyPeriod = 30 * 24 * time.Hour
 	oldKeys   = 13
-	// keysAge is the age at which the table is read again in the background. In this way, a process
-	// learns that a key was removed. An unknown signature causes a read at once, unless the last
-	// read was less than keysPause ago. keysTime is the timeout of a read, and of adding a key
-	// after it.
+	// keysAge is the age at which the table is read again in the background, so that a process
+	// learns that a key was removed. For an unknown signature, the table is read immediately,
+	// unless the last read was less than keysPause ago. keysTime is the timeout for reading the
+	// table and for adding a key to it.
 	keysAge   = 5 * time.Second
 	keysPause = time.Second
 	keysTime  = time.Second
 )
 
 // keys signs charges. Processes that share a store also share the keys, which are in the store. The
-// first process that finds no key of the current period creates one. A process that knows no shared
-// key signs with a key of its own, and no other process can amend its charges. It knows none if it
-// has not reached the store yet, or if the store keeps no tables.
+// first process that finds no key for the current period creates one. A process that knows no
+// shared key signs with its own key, and then no other process can amend its charges. A process
+// knows no shared key if it has not reached the store yet, or if the store has no tables.
 type keys struct {
-	store  driver.Keeper // nil if the store keeps no tables
+	store  driver.Keeper // nil if the store has no tables
 	own    seal
 	now    func() time.Time
 	logger *slog.Logger
 	failed logsample.Sampler
 
-	turn chan struct{} // holds a value while a goroutine reads the table; its capacity is 1
+	turn chan struct{} // a semaphore of capacity 1, held while reading the table
 	ring atomic.Pointer[keyRing]
 }
 
-// keyRing is the table as last read. It is immutable.
+// keyRing holds the keys in the table, as last read. It is immutable.
 type keyRing struct {
-	read    time.Time // when the table was read, or when reading it failed
+	read    time.Time // time of the last read, even if it failed
 	version int64
 	shared  map[int64]seal // by period
-	newest  *seal          // newest of the shared keys; nil if there are none
-	failed  bool           // whether the last read failed; if so, the content is from an earlier read
+	newest  *seal          // the newest shared key; nil if there is none
+	failed  bool           // whether the last read failed; the keys are then from an earlier read
 }
 
 func newKeys(store stint.Store, logger *slog.Logger) *keys {
@@ -72,9 +72,10 @@ func randomKey() []byte {
 	return key
 }
 
-// signer returns the seal to sign a charge with: the newest shared key or, if the process knows no
-// shared key, its own key. Before it returns the process's own key for a charge in the store, it
-// reads the table, unless the last read was less than keysAge ago.
+// signer returns the seal to sign a charge with: the newest shared key or, if the process knows
+// none, its own key. stored reports whether the charge is in the store. In that case, before signer
+// returns the process's own key, it reads the table, unless the last read was less than keysAge
+// ago.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()
 	switch {
@@ -90,12 +91,12 @@ func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	return ring.newest
 }
 
-// errKeysAway means that a signature cannot be checked.
+// errKeysAway means that it is unknown whether a signature is valid.
 var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
 
-// signed reports whether a signature was made with one of the keys. If no known key fits, it first
+// signed reports whether a signature was made with one of the keys. If no known key matches, signed
 // reads the table again, unless the last read was less than keysPause ago. The error is errKeysAway
-// if no known key fits and the last read failed.
+// if no known key matches and the last read failed.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {
@@ -127,8 +128,8 @@ func (r *keyRing) signed(b, signature []byte) bool {
 	return false
 }
 
-// due reports whether the table was last read at least the given time ago. It returns false if the
-// store keeps no tables.
+// due reports whether at least the given time has passed since the last read of the table. It
+// returns false if the store has no tables.
 func (k *keys) due(ring *keyRing, after time.Duration) bool {
 	return k.store != nil && k.now().Sub(ring.read) >= after
 }
@@ -148,8 +149,8 @@ func (k *keys) refreshSoon(ctx context.Context, ring *keyRing) {
 	}
 }
 
-// refresh reads the table, or waits for another call that reads it. It returns false if the read
-// fails or the context ends.
+// refresh reads the table, or waits for another call to read it. It returns false if the read fails
+// or the context ends.
 func (k *keys) refresh(ctx context.Context) bool {
 	before := k.ring.Load()
 	select {
@@ -164,8 +165,8 @@ func (k *keys) refresh(ctx context.Context) bool {
 	return k.update(ctx)
 }
 
-// update reads the table, and adds a key if there is none for this period. The caller must have
-// acquired k.turn. It returns false if the store fails.
+// update reads the table, and adds a key if there is none for the current period. The caller must
+// have acquired k.turn. update returns false if the store fails.
 func (k *keys) update(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, keysTime)
 	defer cancel()
@@ -184,7 +185,7 @@ func (k *keys) update(ctx context.Context) bool {
 	failed := *before
 	failed.read, failed.failed = k.now(), !errors.Is(err, errors.ErrUnsupported)
 	if k.ring.Store(&failed); !failed.failed {
-		return true // the store keeps no tables
+		return true // the store has no tables
 	}
 	if n, ok := k.failed.Allow(1, time.Minute); ok {
 		k.logger.Warn("stint: the keys that sign charges could not be read from the store", "cause", err, "unlogged", n)
@@ -192,7 +193,7 @@ func (k *keys) update(ctx context.Context) bool {
 	return false
 }
 
-// load returns the current table.
+// load reads the table. before is the result of the previous read.
 func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
 	rows := map[string]string{}
 	version, which, err := k.store.Kept(ctx, keyTable, before.version, func(r driver.Row) { rows[r.Name] = r.Text })
@@ -220,8 +221,8 @@ func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
 	return ring, nil
 }
 
-// latest returns the latest period that has a key. It may be later than the current period if
-// clocks differ.
+// latest returns the latest period that has a key. If the clocks of processes differ, it may be
+// later than the current period.
 func (r *keyRing) latest() (period int64, ok bool) {
 	for p := range r.shared {
 		period, ok = max(period, p), true
@@ -229,8 +230,8 @@ func (r *keyRing) latest() (period int64, ok bool) {
 	return period, ok
 }
 
-// add adds a key for a period, unless another process has done so, and removes keys that are too
-// old.
+// add adds a key for a period, unless another process has already added one. It also removes keys
+// that are too old. It returns the new content of the table.
 func (k *keys) add(ctx context.Context, ring *keyRing, period int64) (*keyRing, error) {
 	row := func(period int64, text string) driver.Row {
 		return driver.Row{Name: strconv.FormatInt(period, 10), Text: text}

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Header fields in which proxies describe the original request. There are two families: X-Forwarded
-// and X-Original.
+// Header fields in which proxies describe the original request. There are two families of fields:
+// X-Forwarded and X-Original.
 const (
 	forwardedMethod = "X-Forwarded-Method"
 	forwardedURI    = "X-Forwarded-Uri"
@@ -27,12 +27,11 @@ const (
 var errNotDescribed = errors.New("the proxy does not describe the original request; want X-Forwarded-Method and X-Forwarded-Uri, " +
 	"or X-Original-Method and X-Original-URI or X-Original-URL")
 
-// originalOf returns the request that a trusted proxy asks about. It does not set the peer and the
-// header fields.
+// originalOf returns the request that a trusted proxy asks about. It does not set Peer and Header.
 //
-// A proxy that writes one family of fields passes on the other family as its client sent it. In
-// that family, the client could name a path that is exempt. So originalOf refuses a request with
-// both families.
+// A proxy that writes one family of fields passes on the other family as the client sent it. In the
+// other family, the client could name a path that has no limits. So originalOf refuses a request
+// that has both families.
 func originalOf(r *http.Request) (policy.Input, error) {
 	forwarded := anyOf(r.Header, forwardedMethod, forwardedURI)
 	original := anyOf(r.Header, originalMethod, originalURI, originalURL)
@@ -84,17 +83,17 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	return in, nil
 }
 
-// parseURL parses an absolute URL, and refuses a URL without a path. A path is missing if the host
-// contains a question mark: proxies build the URL from the host and the path, so the path ends up
-// in the query.
+// parseURL parses an absolute URL. It refuses a URL without a path. If the client sends a host with
+// a question mark, the path becomes part of the query, because proxies build the URL from the host
+// and the path.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&
 		strings.HasPrefix(u.Path, "/")
 }
 
-// anyOf reports whether any of the fields has a value. An empty value does not count, because some
-// proxies remove a field by emptying it.
+// anyOf reports whether any of the named fields has a value. An empty value does not count, because
+// some proxies remove a field by setting it to "".
 func anyOf(h http.Header, names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool {
 		return slices.ContainsFunc(h[name], func(value string) bool { return value != "" })

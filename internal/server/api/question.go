@@ -16,13 +16,14 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// question is the request in a body, with its decision.
+// question is a request to decide and, later, the decision.
 type question struct {
 	mode    stint.Mode
 	named   bool // whether the body names the subject; if not, the policies determine it
 	api     bool // whether the request is for a call to a third-party API
 	request stint.Request
-	// verdict has a result for each claim. If no claim is enforced, the store is not called.
+	// verdict has a result for each claim, enforced claims first. If no claim is enforced, the
+	// store is not called.
 	verdict policy.Verdict
 }
 
@@ -34,7 +35,7 @@ func (q *question) claims() int {
 	return n
 }
 
-// priced returns the claims that count the cost, as a bit set.
+// priced returns the set of the claims that count the cost: bit i stands for claim i.
 func (q *question) priced() (bits uint16) {
 	for i := range q.claims() {
 		if q.verdict.Results[i].Rule.Costs {
@@ -44,7 +45,7 @@ func (q *question) priced() (bits uint16) {
 	return bits
 }
 
-// ask reads a question. Use the result only if r has no mistakes.
+// ask reads a question. If r then has mistakes, the question must not be used.
 func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *question {
 	k, ok := r.ask(mode, known)
 	if !ok {
@@ -81,8 +82,8 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits makes the question wait for its turn. Unless the request holds an estimate, it becomes a
-// booking.
+// waits prepares a question that waits until it is allowed. It becomes a booking unless it holds an
+// estimate.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {
@@ -97,7 +98,7 @@ func (r *reader) invalid(err error) {
 	}
 }
 
-// mistakesOf returns the mistakes that an error lists, or none if it is nil.
+// mistakesOf returns the mistakes that err lists, or none if err is nil.
 func mistakesOf(err error) (list []mistake) {
 	if err == nil {
 		return nil
@@ -111,7 +112,8 @@ func mistakesOf(err error) (list []mistake) {
 	return list
 }
 
-// byAttributes fills in a question about a request by matching its attributes against the policies.
+// byAttributes matches the attributes of an HTTP request against the policies, and stores the
+// result in q.
 func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer,
 		Header: k.headers}
@@ -140,8 +142,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name sets the costs that the body gives for limits, by their names. In claims that count costs,
-// these costs replace the costs from policies.
+// name applies the costs that the body gives by the names of limits. In claims that count costs,
+// they replace the costs in the policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -180,9 +182,9 @@ func (q *question) name(r *reader, k *ask) {
 	}
 }
 
-// bySubject fills in a question about the subject in the body, and about the subjects in its member
-// "and", if any. The first subject determines the failure mode. The first policy that holds
-// estimates determines how long they are held.
+// bySubject adds to q the limits of the subject in the body, and of the subjects in its member
+// "and". The first subject determines the failure mode. The first policy that holds estimates
+// determines how long they are held.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}
@@ -201,7 +203,7 @@ func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// hold adds the limits that apply to a subject.
+// hold adds to q the limits that apply to the subject of k.
 func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	switch {
 	case !k.says("limits"):
@@ -214,7 +216,7 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// byName adds the limits of a policy or a tier for a subject.
+// byName adds to q the limits of a policy or a tier, for the subject of k.
 func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	known := true
 	expect := func(field, name string, names []string) {
@@ -254,12 +256,12 @@ func (q *question) checkCost(r *reader, k *ask) {
 	}
 }
 
-// adHocName is the policy name that answers give for limits passed by the caller.
+// adHocName is the policy name in answers about limits that the caller has sent.
 const adHocName = "limits"
 
-// claim adds a claim on a subject. Its limits come from the rule, but may have other maximums. If
-// the rule counts costs, costs replaces the cost for the limits that it names. The policy of the
-// first claim becomes the question's route.
+// claim adds a claim for a subject. The limits are those of rule, possibly with other maximums. If
+// rule counts costs, costs has the costs of single limits by name; all other limits have the cost
+// of the question. The policy of the first claim becomes the route of the question.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {
@@ -275,8 +277,8 @@ func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stin
 	q.verdict.Results = append(q.verdict.Results, policy.Result{Rule: rule, Claim: c})
 }
 
-// decide calls the store if a claim is enforced, and passes the verdict to the guard for the log
-// and the observer.
+// decide calls the store if any claim is enforced. It passes the verdict to the guard, which logs
+// it and sends it to the observer.
 func (a *API) decide(ctx context.Context, q *question) {
 	v := &q.verdict
 	var began time.Time

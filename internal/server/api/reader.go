@@ -16,29 +16,29 @@ import (
 )
 
 type mistake struct {
-	// Field is the location of the mistake, such as "limits[0]"; "" is the body itself.
+	// Field is the location of the mistake, such as "limits[0]". It is "" for the body itself.
 	Field string `json:"field"`
 	// Message describes what is wrong, and what is wanted.
 	Message string `json:"message"`
 }
 
-// maxMistakes is the maximum number of mistakes that an answer lists.
 const maxMistakes = 50
 
-// reader reads a body strictly: members that are unknown, duplicate or of the wrong type are
-// mistakes. A null member counts as absent. After a mistake it reads on, to report all mistakes
-// together.
+// reader reads a body strictly: a member that is unknown, duplicate or of the wrong type is a
+// mistake. A null member counts as absent. After a mistake, reader continues, so that all mistakes
+// are reported together.
 type reader struct {
 	tokens   *json.Decoder
 	ahead    json.Token // the next token, if it has been read
-	looked   bool       // whether ahead holds the next token
+	looked   bool       // whether the next token is in ahead
 	path     []string
 	mistakes []mistake // the mistakes to report
-	count    int       // number of all mistakes
-	alwaysOK bool      // whether denials are answered with 200, too
+	count    int       // number of mistakes, including those that are not reported
+	alwaysOK bool      // whether denials also have status 200
 }
 
-// newReader returns a reader of a body. A body that is not JSON in UTF-8 is a mistake.
+// newReader returns a reader of body. If body is not JSON in UTF-8, the reader already has a
+// mistake.
 func newReader(body []byte) *reader {
 	r := &reader{}
 	var syntax *json.SyntaxError
@@ -69,7 +69,7 @@ func (r *reader) wrong(format string, args ...any) {
 	}
 }
 
-// wrongIn reports a mistake in a member of the current value.
+// wrongIn reports a mistake in a member of the value at the current path.
 func (r *reader) wrongIn(name, format string, args ...any) {
 	r.in("."+name, func() { r.wrong(format, args...) })
 }
@@ -81,7 +81,8 @@ func (r *reader) in(segment string, do func()) {
 	r.path = r.path[:len(r.path)-1]
 }
 
-// object reads an object with a set of known members. Null members count as absent.
+// object reads an object with known members, and calls member for each of them. Null members count
+// as absent.
 func (r *reader) object(known []string, member func(name string)) {
 	r.each(func(name string) {
 		switch {
@@ -96,17 +97,16 @@ func (r *reader) object(known []string, member func(name string)) {
 	})
 }
 
-// unknown reports a name that is not among the known ones.
 func (r *reader) unknown(name string, known []string) {
 	hint := ""
-	if len(r.mistakes) < maxMistakes { // a hint takes long to find: find none for a mistake that is not listed
+	if len(r.mistakes) < maxMistakes { // hints are slow to find, and other mistakes are not listed
 		hint = messages.Hint(name, known)
 	}
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
 }
 
-// members reads an object with at most the given number of members, which may have any names. Null
-// members count as absent.
+// members reads an object whose members may have any names, and calls member for each of them. More
+// than most members are a mistake. Null members count as absent.
 func (r *reader) members(most int, what string, member func(name string)) {
 	n := 0
 	r.each(func(name string) {
@@ -125,7 +125,7 @@ func (r *reader) members(most int, what string, member func(name string)) {
 	}
 }
 
-// each reads an object, and calls member once for every name in it. A duplicate name is a mistake.
+// each reads an object, and calls member once for each name. A duplicate name is a mistake.
 func (r *reader) each(member func(name string)) {
 	if !r.begins('{', "an object") {
 		return
@@ -146,7 +146,7 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array with at most the given number of elements.
+// array reads an array, and calls element for each element. More than most elements are a mistake.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return
@@ -165,7 +165,7 @@ func (r *reader) array(most int, what string, element func(i int)) {
 	}
 }
 
-// begins reads the beginning of an object or an array. If the value is of another type, begins
+// begins reads the beginning of an object or an array. If the next value is of another type, begins
 // reports a mistake, skips the value and returns false.
 func (r *reader) begins(delim json.Delim, want string) bool {
 	t := r.next()
@@ -176,8 +176,7 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a string whose length in bytes is between least and most. Any other value is a
-// mistake, for which text returns "".
+// text reads a string of least to most bytes. Any other value is a mistake, and text returns "".
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)
@@ -209,7 +208,7 @@ func (r *reader) whole(least, most int64) int64 {
 	return n
 }
 
-// seconds reads a positive duration: a number of seconds, which may have decimals.
+// seconds reads a positive duration: a number of seconds, possibly with a fraction.
 func (r *reader) seconds(most time.Duration) time.Duration {
 	t := r.next()
 	number, ok := t.(json.Number)
@@ -225,7 +224,8 @@ func (r *reader) seconds(most time.Duration) time.Duration {
 	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
-// integer parses an integer in any form that JSON allows: 10, 10.0 and 1e1 are the same number.
+// integer parses an integer in any form that JSON allows. For example, 10, 10.0 and 1e1 are the
+// same integer.
 func integer(number string) (n int64, ok bool) {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
 	exponent := 0
@@ -249,7 +249,7 @@ func integer(number string) (n int64, ok bool) {
 	return n, err == nil
 }
 
-// unwanted reports a value of the wrong type, given its first token, and skips the rest of it.
+// unwanted reports a value of the wrong type, and skips it. t is the first token of the value.
 func (r *reader) unwanted(t json.Token, want string) {
 	got := "null"
 	switch v := t.(type) {
@@ -272,7 +272,7 @@ func (r *reader) skip() {
 	}
 }
 
-// leave skips the rest of an object or an array, at any depth.
+// leave skips the rest of the current object or array.
 func (r *reader) leave() {
 	for depth := 1; depth > 0; {
 		switch r.next() {
@@ -284,7 +284,7 @@ func (r *reader) leave() {
 	}
 }
 
-// null reports whether the next value is null. It does not skip the value.
+// null reports whether the next value is null, without consuming the value.
 func (r *reader) null() bool {
 	r.ahead, r.looked = r.next(), true
 	return r.ahead == nil
@@ -301,5 +301,4 @@ func (r *reader) next() json.Token {
 	return t
 }
 
-// shown shortens a text for messages.
 func shown(s string) string { return messages.Shorten(s, 64) }

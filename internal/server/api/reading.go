@@ -14,9 +14,9 @@ type reading struct {
 	named           map[ruleName][]*policy.Rule
 }
 
-// ruleName names the rules of a tier ({"", "free"}), of a policy for a tier ({"search", "free"}),
-// or of a policy for any tier ({"search", ""}). A name of the last kind exists only if the policy
-// has the same limits for all tiers.
+// ruleName names the rules of a tier ({"", "free"}), of a policy for one tier ({"search", "free"}),
+// or of a policy for all tiers ({"search", ""}). The last form exists only if the policy has the
+// same limits for all tiers.
 type ruleName struct{ policy, tier string }
 
 func (a *API) read() *reading {
@@ -51,7 +51,7 @@ func sameLimits(a, b []*policy.Rule) bool {
 	})
 }
 
-// ofNoTier returns copies of the rules, without their tier.
+// ofNoTier returns copies of the rules that have no tier.
 func ofNoTier(rules []*policy.Rule) []*policy.Rule {
 	var same []*policy.Rule
 	for _, r := range rules {

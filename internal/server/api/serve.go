@@ -16,12 +16,10 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 )
 
-// openAPI describes the API.
-//
 //go:embed openapi.json
 var openAPI []byte
 
-// Bounds on bodies, in bytes.
+// Maximum sizes of request bodies, in bytes.
 const (
 	maxBody      = 64 << 10
 	maxBatchBody = 1 << 20
@@ -32,7 +30,7 @@ type post struct {
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
 }
 
-// posts maps the paths that take a body to their handlers.
+// posts maps the paths for POST requests to their handlers.
 var posts = map[string]post{
 	"/v1/take":     {maxBody, one(stint.ModeTake)},
 	"/v1/peek":     {maxBody, one(stint.ModePeek)},
@@ -95,14 +93,14 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 }
 
 // statusParameter is the URL parameter that sets the status of denials, and okStatus is its only
-// valid value. The parameter is for callers whose HTTP library retries requests that are answered
-// with 429, or treats them as failed.
+// valid value. It is for callers whose HTTP library retries requests that are answered with 429, or
+// reports them as failed.
 const (
 	statusParameter = "status"
 	okStatus        = "200"
 )
 
-// query reads the parameters of the URL.
+// query reads the query of the URL.
 func (r *reader) query(raw string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

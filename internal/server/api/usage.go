@@ -18,10 +18,10 @@ const usagePath = "/v1/usage"
 // policy can have.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
-// usage is the usage of a caller.
+// usage is the answer of /v1/usage.
 type usage struct {
 	Tier string `json:"tier"`
-	// Limits are the limits of the tier, followed by the limits of policies.
+	// Limits are the limits of the tier, followed by the limits of the policies.
 	Limits []usageState `json:"limits"`
 }
 
@@ -32,8 +32,8 @@ type usageState struct {
 	Costs bool `json:"costs"`
 }
 
-// serveUsage answers with the caller's own usage. It needs no token: a trusted proxy or the
-// caller's certificate identifies the caller.
+// serveUsage answers with the caller's own usage. The caller needs no token: a trusted proxy or the
+// caller's certificate identifies it.
 func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	set := a.guard.Set()
@@ -70,8 +70,8 @@ func (a *API) serveUsage(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, &out)
 }
 
-// caller describes the caller by the header fields of a trusted proxy or, without one, by the
-// caller's certificate: the common name becomes the claim "user".
+// caller returns a description of the caller: the header fields of a trusted proxy or, if there is
+// none, the caller's certificate. The common name of the certificate becomes the claim "user".
 func caller(set *policy.Set, r *http.Request) *policy.Input {
 	peer := clientip.PeerOf(r)
 	in := &policy.Input{Method: r.Method, Host: r.Host, Path: r.URL.Path, Peer: peer}
@@ -84,7 +84,7 @@ func caller(set *policy.Set, r *http.Request) *policy.Input {
 	return in
 }
 
-// atOnce returns how many of the first counts fit into one request.
+// atOnce returns how many elements of counts, from the first on, fit into one request.
 func atOnce(counts []policy.Result) (n int) {
 	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
 		if limits += len(counts[n].Limits); limits > stint.MaxTotal {

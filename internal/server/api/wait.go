@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maxWait is the longest time that a call may wait, and the default. It is below a minute,
-	// because many proxies close connections that are idle for that long.
+	// maxWait is the maximum and the default of the time that a call may wait. It is below a
+	// minute, because many proxies close connections that are idle for that long.
 	maxWait = 30 * time.Second
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
-	// connections that a listener has by default. The other connections are for calls that do not
-	// wait.
+	// connections that a listener has by default. The other connections remain free for calls that
+	// do not wait.
 	maxWaiting = 1000
 	// sendTime is the time limit for sending the answer to a call that has waited.
 	sendTime = 10 * time.Second
 )
 
-// waits tracks the calls that wait for their turn.
+// waits tracks the calls that wait until they are allowed.
 type waits struct {
 	limiter *stint.Limiter  // over the API's store
 	life    context.Context // ends with [API.EndWaits]
@@ -46,17 +46,17 @@ func newWaits(store stint.Store) (*waits, error) {
 	return w, nil
 }
 
-// Waits returns how many calls are waiting for their turn, and how many were refused because too
-// many were waiting.
+// Waits returns how many calls are waiting, and how many were refused because too many were
+// waiting.
 func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), a.waits.refused.Load() }
 
-// EndWaits ends all current and future waits. Each call gives its place back, and its answer tells
-// the caller to ask again. Call EndWaits when a server stops.
+// EndWaits ends all current and future waits. Each call gives back its place in line, and its
+// answer tells the caller to ask again. Call EndWaits when the server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
-// wait handles a request that waits for its turn. It answers when the request is allowed, or at
-// once if the wait would be too long. While the request waits, it has a place in line; if the
-// connection closes, it gives the place back.
+// wait handles a request that waits until it is allowed. If the wait would be too long, wait
+// refuses the request immediately. While the request waits, it has a place in line. If the
+// connection closes, the request gives the place back.
 func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	k := &ask{mode: stint.ModeTake, waits: true}
 	known := waitNames()
@@ -98,7 +98,7 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 	switch {
 	case r.Context().Err() != nil && q.verdict.Err != nil:
-		// The caller has gone away, or has closed only its side of the connection.
+		// The caller has closed the connection, or only its own side of it.
 		comeBack(w, "unavailable", "The connection was closed for writing, and the place in line was given back. "+
 			"Please ask again, and keep it open until the answer arrives.")
 	case a.waits.life.Err() != nil && q.verdict.Err != nil:
@@ -108,14 +108,14 @@ func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	}
 }
 
-// comeBack refuses a call that the caller should repeat soon.
+// comeBack refuses a call, and asks the caller to repeat it soon.
 func comeBack(w http.ResponseWriter, word, message string) {
 	w.Header().Set("Retry-After", outageWait)
 	answer.Refuse(w, http.StatusServiceUnavailable, word, message)
 }
 
-// await waits for a question's turn and decides it. If the context ends first, it decides nothing,
-// and the verdict has the context's error.
+// await waits until the question is allowed. If the context ends first, await decides nothing, and
+// the verdict has the context's error.
 func (a *API) await(ctx context.Context, q *question) {
 	v := &q.verdict
 	if q.claims() > 0 {
@@ -144,7 +144,7 @@ func (a *API) client(r *reader, name string) *outbound.Client {
 	return client
 }
 
-// awaitAPI waits for the turn of a call to a third-party API.
+// awaitAPI waits until a call to a third-party API may be made, and stores the decision in q.
 func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client, k *ask) {
 	waiting, cancel := context.WithTimeout(ctx, k.maxWait)
 	defer cancel()
@@ -167,7 +167,7 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 		}
 	}
 	result := policy.Result{Rule: rule, Claim: stint.Claim{Subject: k.api + ":api", Limits: rule.Limits, Cost: 1}}
-	if usages := d.Usages(); len(usages) == len(rule.Limits) { // otherwise the limits have changed in the meantime
+	if usages := d.Usages(); len(usages) == len(rule.Limits) { // otherwise, the limits have just changed
 		result.Usages = usages
 	}
 	q.api, q.named = true, true
@@ -179,11 +179,10 @@ type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }
 
-// coolDownNames are the members of the body of /v1/cooldown.
 var coolDownNames = []string{"api", "for_seconds"}
 
-// coolDown makes all processes pause their calls to a third-party API, because the API asked one of
-// them to pause.
+// coolDown makes all processes pause their calls to a third-party API, because the API has asked
+// one of them to pause.
 func (a *API) coolDown(w http.ResponseWriter, _ *http.Request, body *reader) {
 	if !a.config.Known {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", "A pause stops the calls of all processes, so it needs a token: "+
