@@ -1,7 +1,7 @@
 // Package control inspects and manages subjects for operators: it shows what subjects have used and
-// why they are denied, and resets, bans and unbans them. [Admin] works on a store and the policies
-// in force; the admin listener uses it, and so do commands that open a store themselves. [Client]
-// does the same through a server's admin listener.
+// why they are denied, and it resets, bans and unbans them. [Admin] works on a store and the
+// policies in force. It is used by the admin listener, and by commands that open a store
+// themselves. [Client] does the same work through a server's admin listener.
 package control
 
 import (
@@ -22,25 +22,28 @@ import (
 
 // Config configures an [Admin].
 type Config struct {
-	// Store counts the usage of subjects. If it is a [driver.Inspector], its contents can be shown.
+	// Store counts the usage of subjects. If it is not a [driver.Inspector], its contents cannot be
+	// shown.
 	Store stint.Store
-	// Set returns the policies in force, or nil if there are none. It may itself be nil.
+	// Set returns the policies in force, or nil if there are none. A nil Set means that there are
+	// no policies.
 	Set func() *policy.Set
 	// Envoy returns the limits that Envoy's rate limit service applies to a subject, and the name
-	// of their rule. It is nil if the server does not offer that service.
+	// of their rule. It is nil if the server does not provide that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Overrides holds the exceptions to the policies' limits for single subjects. It may be nil.
+	// Overrides holds limits of single subjects that replace limits of the policies. It may be nil.
 	Overrides *overrides.Table
-	// Limits, if not empty, apply to every subject instead of the policies, and count in Scope.
+	// If Limits is not empty, these limits apply to every subject instead of the policies, and
+	// count in Scope.
 	Limits []stint.Limit
 	Scope  string
 }
 
 // Admin inspects and manages subjects. It is safe for concurrent use.
 //
-// Its errors are a [*stint.InvalidError] for invalid calls, an [*UnknownError],
-// [ErrNotInspectable], [errors.ErrUnsupported] if there is no table of overrides, and errors of the
-// store.
+// Its errors are a [*stint.InvalidError] for an invalid call, an [*UnknownError],
+// [ErrNotInspectable], [errors.ErrUnsupported] if there is no table of overrides, or an error of
+// the store.
 type Admin struct {
 	c         Config
 	inspector driver.Inspector // nil if the store is not an inspector
@@ -64,7 +67,7 @@ const (
 	MaxLimits = 1000
 	// MaxBans is the maximum number of bans in a list.
 	MaxBans = 10_000
-	// parallel is the maximum number of requests to the store that one call makes at the same time.
+	// parallel is the maximum number of simultaneous requests to the store in one call.
 	parallel = 8
 )
 
@@ -103,8 +106,8 @@ func (d *Admin) Subject(ctx context.Context, t Target) (Subject, error) {
 	return result, nil
 }
 
-// inspect reads the counters, and returns their contents by key. It reads counters with the same
-// key only once.
+// inspect reads the counters, and returns their contents by key. If several counters have the same
+// key, it reads only one of them.
 func (d *Admin) inspect(ctx context.Context, subject string, counters []counter) (
 	map[string]*driver.Inspection, error) {
 	seen := map[string]*driver.Inspection{}
@@ -123,8 +126,8 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for all items, a few in parallel. It returns the first error, in the order of the
-// list.
+// Each calls do for every item of list, several at the same time. It returns the error of the first
+// item in the list that has one.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup
@@ -147,11 +150,10 @@ func Each[T any](list []T, do func(T) error) error {
 
 // Reset clears what a subject has used, under every limit that could apply to it. It does not end a
 // ban; see [Admin.Unban]. If a policy counts in parts (see [Limit.Divided]), Reset clears the parts
-// that the store can list. If there may be other parts, Reset clears the listed parts and then
-// returns an error.
+// that the store can list. If there may be other parts, Reset also returns an error.
 //
-// Like all methods that act on a subject, Reset returns the subject. If it fails, it returns the
-// subject with the error, unless the target is invalid.
+// Like all methods that act on a subject, Reset returns the subject, even if it fails, unless the
+// target is invalid.
 func (d *Admin) Reset(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -192,8 +194,8 @@ func (d *Admin) reset(ctx context.Context, subject string, counters []counter) e
 
 // Ban bans a subject for the given time, under all limits that apply bans. It returns an error if
 // the policies have no such limit for the subject, unless t is raw and the policies do not know the
-// subject. It does not shorten a current ban. After [Admin.SendLater], Ban keeps a ban that the
-// store cannot take, and says so in the Note of the result.
+// subject. It does not shorten a ban that is already in force. If [Admin.SendLater] was called and
+// the store fails, Ban keeps the ban to send it later, and the Note of the result says so.
 func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -219,7 +221,7 @@ func (d *Admin) Ban(ctx context.Context, t Target, length time.Duration) (Named,
 	return who, err
 }
 
-// Unban ends a subject's ban, and clears earlier bans and strikes.
+// Unban ends a subject's ban. It also clears earlier bans and strikes.
 func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	who, err := d.find(t)
 	if err != nil {
@@ -229,7 +231,7 @@ func (d *Admin) Unban(ctx context.Context, t Target) (Named, error) {
 	return who, d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: who.Subject})
 }
 
-// Bans lists at most n bans in force. The bans that last longest come first.
+// Bans lists at most n bans in force, starting with the ban that lasts longest.
 func (d *Admin) Bans(ctx context.Context, n int) ([]Ban, error) {
 	if d.inspector == nil {
 		return nil, ErrNotInspectable
@@ -259,7 +261,6 @@ func invalid(format string, args ...any) error {
 	return &stint.InvalidError{Err: fmt.Errorf(format, args...)}
 }
 
-// checkSubject returns an error for a subject that no store accepts.
 func checkSubject(subject string) error {
 	switch {
 	case subject == "":

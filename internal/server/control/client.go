@@ -22,30 +22,30 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Client does the same as an [Admin] through a server's admin listener, and reads what the server
-// observes. It is safe for concurrent use.
+// Client does what an [Admin] does, but through a server's admin listener. It also reads what the
+// server observes. It is safe for concurrent use.
 //
-// Its errors are an [*UnreachableError], or a [*RefusedError] with the server's answer.
+// Its errors are an [*UnreachableError], or a [*RefusedError] that contains the server's answer.
 type Client struct {
 	base  *url.URL
-	shown string // base without secrets
+	shown string // base without secrets, for errors
 	token string
 	http  http.Client
 }
 
-// callTimeout is the timeout of all calls except [Client.Stream] and [Client.ExportOverrides]. A
-// server may take 20 s to scan all bans.
+// callTimeout is the timeout of every call except [Client.Stream] and [Client.ExportOverrides]. A
+// server may need 20 s to scan all bans.
 const callTimeout = 25 * time.Second
 
-// maxAnswer is the maximum size in bytes of an answer with status 200, except to [Client.Stream]
-// and [Client.ExportOverrides]. maxProblem is the maximum size of other answers.
+// maxAnswer is the maximum size in bytes of an answer with status 200, except for [Client.Stream]
+// and [Client.ExportOverrides]. maxProblem is the maximum size of an answer with another status.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
 )
 
-// NewClient returns a client of an admin listener, such as http://127.0.0.1:6070. The token may be
-// "".
+// NewClient returns a client of the admin listener at the URL base, such as http://127.0.0.1:6070.
+// token may be "".
 func NewClient(base, token string) (*Client, error) {
 	u, err := url.Parse(base)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
@@ -59,13 +59,13 @@ func NewClient(base, token string) (*Client, error) {
 		return nil, errors.New("control: the token has invalid characters; want printable ASCII without spaces")
 	}
 	c := &Client{base: u, shown: label.URL(base), token: token}
-	// Do not follow redirects: they could carry the token to another server, and turn a POST into a
+	// Do not follow redirects. They could send the token to another server, or turn a POST into a
 	// GET.
 	c.http.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return c, nil
 }
 
-// UseTLS sets the TLS configuration, which applies if the address is an https URL.
+// UseTLS sets the TLS configuration for https URLs.
 func (c *Client) UseTLS(config *tls.Config) {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.TLSClientConfig = config
@@ -92,14 +92,14 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 // RefusedError is an answer with a status other than 200.
 type RefusedError struct {
 	Status int
-	// Code is the error code in the answer, such as [CodeNotFound]; "" if there is none.
+	// Code is the error code in the answer, such as [CodeNotFound], or "" if there is none.
 	Code string
-	// Message is the server's explanation; "" if there is none.
+	// Message is the server's explanation, or "" if there is none.
 	Message string
 }
 
-// CodeNotFound is the code of an answer to an unknown path, such as the path of an admin call on
-// another listener.
+// CodeNotFound is the code in an answer about an unknown path. A Client receives it if its URL is
+// that of another listener than the admin listener.
 const CodeNotFound = "not_found"
 
 func (e *RefusedError) Error() string {
@@ -112,8 +112,8 @@ func (e *RefusedError) Error() string {
 // RefPrefix is the prefix of a ref, such as "ref:x1y2", which a server shows instead of a subject.
 const RefPrefix = "ref:"
 
-// TargetOf returns the target that a text names. A text that begins with [RefPrefix] names a ref,
-// unless raw is true.
+// TargetOf converts text to a target. If text begins with [RefPrefix], the target is a ref, unless
+// raw is true.
 func TargetOf(text string, raw bool) Target {
 	if ref, ok := strings.CutPrefix(text, RefPrefix); ok && !raw {
 		return Target{Ref: ref}
@@ -139,28 +139,28 @@ func (t Target) query() url.Values {
 	return query
 }
 
-// Bans lists up to n bans in force.
+// Bans lists at most n bans in force, starting with the ban that lasts longest.
 func (c *Client) Bans(ctx context.Context, n int) ([]Ban, error) {
 	result, err := get[struct{ Bans []Ban }](ctx, c, "/api/bans", url.Values{"n": {strconv.Itoa(n)}})
 	return result.Bans, err
 }
 
-// Processes lists the processes whose events Top, Violations, Why and Denials include. It lists
-// none if the server does not share its events with other processes.
+// Processes lists the processes whose events are included in the results of Top, Violations, Why
+// and Denials. The list is empty if the server does not share its events with other processes.
 func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	result, err := get[struct{ Processes []observe.Process }](ctx, c, "/api/processes", nil)
 	return result.Processes, err
 }
 
-// Top lists the subjects of a kind such as "ip" that were denied most in the last few minutes, or
-// the policies if kind is "policy".
+// Top lists the subjects of the given kind, such as "ip", that were denied most often in the last
+// few minutes. If kind is "policy", it lists policies instead.
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
 	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
 		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
 	return result.Top, err
 }
 
-// Violations lists the last n denials, newest last.
+// Violations lists the last n denials, the newest one last.
 func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
 	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations",
 		url.Values{"n": {strconv.Itoa(n)}})
@@ -173,8 +173,8 @@ func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	return result.Denials, err
 }
 
-// Denials lists the denials of a subject or a ref: those around the time at, or all if at is zero.
-// See [observe.Monitor.Denials].
+// Denials lists the denials of a subject or a ref. If at is zero, it lists all of them, and
+// otherwise those around the time at. See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
 	query := TargetOf(subject, false).query()
 	if !at.IsZero() {
@@ -192,14 +192,14 @@ type State struct {
 	Config  ConfigState         `json:"config"`
 }
 
-// ConfigState is the state of the configuration in force. It includes the errors of files that are
+// ConfigState is the state of the configuration in force. It includes the errors in files that are
 // not in force.
 type ConfigState struct {
 	Phase   string        `json:"phase"`
 	Sources []SourceState `json:"sources"`
 }
 
-// SourceState is the state of files that a server reads.
+// SourceState is the state of a source of configuration, such as a file.
 type SourceState struct {
 	Name  string `json:"name"`
 	Path  string `json:"path"`
@@ -243,10 +243,10 @@ func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
 }
 
-// overridesPath is the path for listing overrides. The paths for changing them are below it.
+// overridesPath is the path for listing overrides. The paths for changing overrides begin with it.
 const overridesPath = "/api/limits"
 
-// Overrides lists up to n overrides whose subjects begin with a prefix.
+// Overrides lists at most n overrides whose subjects begin with prefix.
 func (c *Client) Overrides(ctx context.Context, prefix string, n int) (OverrideList, error) {
 	return get[OverrideList](ctx, c, overridesPath, url.Values{"prefix": {prefix}, "n": {strconv.Itoa(n)}})
 }
@@ -277,7 +277,7 @@ func (c *Client) UnsetOverride(ctx context.Context, a UnsetRequest) (Named, erro
 	return post[Named](ctx, c, overridesPath+"/unset", a)
 }
 
-// ExportOverrides calls f with every override as a line of JSON.
+// ExportOverrides calls f with every override, as a line of JSON.
 func (c *Client) ExportOverrides(ctx context.Context, f func(line []byte) error) error {
 	r, err := c.request(ctx, http.MethodGet, overridesPath+"/export", nil, nil)
 	if err != nil {
@@ -300,13 +300,13 @@ func (c *Client) ExportOverrides(ctx context.Context, f func(line []byte) error)
 	return nil
 }
 
-// ImportOverrides sets up to [MaxImport] overrides.
+// ImportOverrides sets at most [MaxImport] overrides.
 func (c *Client) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	_, err := post[struct{}](ctx, c, overridesPath+"/import", ImportRequest{all})
 	return err
 }
 
-// ImportRequest is a request to set several overrides, as exported.
+// ImportRequest is a request to set several exported overrides.
 type ImportRequest struct {
 	Overrides []overrides.Override `json:"overrides"`
 }
@@ -343,8 +343,8 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return r, err
 }
 
-// call sends a request and decodes the answer into the value that into points to, unless into is
-// nil.
+// call sends a request. Unless into is nil, it decodes the answer into the value that into points
+// to.
 func (c *Client) call(r *http.Request, into any) error {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()
@@ -363,12 +363,12 @@ func (c *Client) call(r *http.Request, into any) error {
 	return nil
 }
 
-// do sends a request, and returns the answer if its status is 200.
+// do sends a request. It returns an error unless the status of the answer is 200.
 func (c *Client) do(r *http.Request) (*http.Response, error) {
 	got, err := c.http.Do(r)
 	if err != nil {
 		if call, ok := errors.AsType[*url.Error](err); ok {
-			err = call.Err // leave out the method and the URL
+			err = call.Err // without the method and the URL
 		}
 		return nil, &UnreachableError{c.shown, err}
 	}

@@ -10,17 +10,17 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter holds limits that count a subject in one scope, with the tier and the policy that set
-// them.
+// counter holds the limits that count a subject in one scope, with the tier and the policy that set
+// these limits.
 type counter struct {
-	// Count has the rule that the limits come from, or noRule. The rule has the limits without
-	// overrides.
+	// Count has the rule that sets the limits, without overrides. The rule is noRule if the limits
+	// do not come from policies.
 	setinfo.Count
 	tier, policy string
 	limits       []stint.Limit
 }
 
-// noRule is the rule of limits that do not come from policies. They count costs.
+// noRule is the rule of limits that do not come from policies. These limits count costs.
 var noRule = &policy.Rule{Costs: true}
 
 // Tiers of limits that do not belong to policies.
@@ -38,7 +38,7 @@ func (p *counter) key() string {
 	return b.String() + p.Scope
 }
 
-// claim returns the name of the claim that sets the maximum of a limit, or "".
+// claim returns the name of the claim that sets the maximum of a limit, or "" if there is none.
 func (p *counter) claim(l *stint.Limit) string {
 	for i := range p.Rule.Claimed {
 		if contract.SameID(&p.limits[i], l) {
@@ -48,7 +48,8 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
-// configuredAs returns the configured limit as text if an override changes it, else "".
+// configuredAs returns the configured limit as text if an override changes the limit. Otherwise, it
+// returns "".
 func (p *counter) configuredAs(l *stint.Limit) string {
 	for i := range p.Rule.Limits {
 		if c := &p.Rule.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {
@@ -58,7 +59,7 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 	return ""
 }
 
-// notifies returns the percentages of a limit at which its use is reported.
+// notifies returns the percentages of a limit at which the use of the limit is reported.
 func (p *counter) notifies(l *stint.Limit) []int {
 	if p.Shadow {
 		return nil
@@ -66,7 +67,7 @@ func (p *counter) notifies(l *stint.Limit) []int {
 	return p.Rule.Notifies(l)
 }
 
-// counters returns the counters that may count a subject. If there are none, it returns an error.
+// counters returns all counters that might count a subject. If there are none, it returns an error.
 func (d *Admin) counters(subject string) ([]counter, error) {
 	if err := checkSubject(subject); err != nil {
 		return nil, err
@@ -98,13 +99,13 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	return found, nil
 }
 
-// checkBansApply returns an error if bans do not apply to a subject, as far as the policies show.
+// checkBansApply returns an error if the policies show that bans do not apply to a subject.
 func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)
 	}
 	if len(d.c.Limits) > 0 || d.c.Set() == nil {
-		return nil // without policies, it is not known whether bans apply
+		return nil // without policies, it is unknown whether bans apply
 	}
 	counters, err := d.counters(subject)
 	if err != nil {
@@ -116,7 +117,7 @@ func (d *Admin) checkBansApply(subject string) error {
 	return invalid("no limit of this subject applies bans; set `bans: {after: 0}` in the configuration to apply those made by hand")
 }
 
-// mergeTiers merges counters of a policy that differ only in their tier. A merged counter has no
+// mergeTiers merges the counters of a policy that differ only in the tier. A merged counter has no
 // tier.
 func mergeTiers(counters []counter) []counter {
 	var kept []counter
@@ -144,7 +145,7 @@ func outboundCounters(set *policy.Set, subject string) (found []counter) {
 	return found
 }
 
-// kinds returns the prefixes of the subjects that the configuration limits, for error messages.
+// kinds returns the prefixes of all limited subjects, for error messages.
 func (d *Admin) kinds() []string {
 	var kinds []string
 	if set := d.c.Set(); set != nil {

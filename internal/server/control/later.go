@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// maxLater is the maximum number of bans that are kept for later. laterEvery is the interval
-	// between attempts to send them.
+	// maxLater is the maximum number of bans that are kept to be sent later. laterEvery is the
+	// interval between attempts to send them.
 	maxLater   = 1000
 	laterEvery = time.Second
 )
 
-// laterBans holds bans that the store could not take, until it takes them or they end. It is safe
-// for concurrent use. A nil *laterBans keeps no bans.
+// laterBans holds each ban that the store did not accept, until the store accepts it or the ban
+// ends. It is safe for concurrent use. A nil *laterBans keeps no bans.
 type laterBans struct {
 	mu    sync.Mutex
 	until map[string]time.Time // by subject
 }
 
-// SendLater makes the Admin keep bans that the store cannot take, and send them when it can, until
-// the context ends. Call it before any other method of the Admin.
+// SendLater makes d keep bans that the store does not accept, and send them again until ctx ends.
+// Call it before any other method of d.
 func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	d.later = &laterBans{until: map[string]time.Time{}}
 	go func() { // ends with the context
@@ -44,8 +44,8 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	}()
 }
 
-// sendLater sends the kept bans, in no particular order. If it cannot send one, it stops, and keeps
-// that ban and the rest for the next call.
+// sendLater sends the kept bans, in no particular order. If the store does not accept a ban,
+// sendLater stops. The ban and the rest are then sent by the next call.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
 		left := time.Until(until).Truncate(time.Microsecond)
@@ -61,13 +61,13 @@ func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 				"until", until)
 			continue
 		}
-		// The ban was lifted while it was being sent. The store may have executed the unban first,
-		// so send the unban again.
+		// The subject was unbanned while the ban was being sent. The store may have executed the
+		// unban first, so send the unban again.
 		_ = d.command(ctx, stint.Command{Kind: stint.CommandUnban, Subject: subject})
 	}
 }
 
-// keep keeps a ban if err means that the store could not take it. It reports whether it keeps this
+// keep keeps a ban if err means that the store did not accept it. It reports whether it keeps this
 // ban or a longer one.
 func (l *laterBans) keep(subject string, until time.Time, err error) bool {
 	if _, failed := errors.AsType[*stint.StoreError](err); l == nil || !failed {
@@ -85,7 +85,6 @@ func (l *laterBans) keep(subject string, until time.Time, err error) bool {
 	return true
 }
 
-// drop removes a ban.
 func (l *laterBans) drop(subject string) {
 	if l == nil {
 		return
@@ -95,8 +94,8 @@ func (l *laterBans) drop(subject string) {
 	delete(l.until, subject)
 }
 
-// sent removes a ban that the store has taken, unless a longer ban has replaced it. It reports
-// whether the subject still had a kept ban.
+// sent removes a ban that the store has accepted, unless a longer ban has replaced it. It reports
+// whether there was still a kept ban for the subject.
 func (l *laterBans) sent(subject string, until time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,11 +23,10 @@ const (
 	MaxImport = 1000
 )
 
-// errNoOverrides means that there is no table of overrides.
 var errNoOverrides = fmt.Errorf("overrides are not in use here: %w", errors.ErrUnsupported)
 
-// OverrideList is a list of overrides, sorted by subject and policy. Total also counts the matching
-// overrides that are not in the list.
+// OverrideList is a list of overrides, sorted by subject and policy. Total is the number of all
+// matching overrides, including those that are not in the list.
 type OverrideList struct {
 	Overrides []ListedOverride `json:"overrides"`
 	Total     int              `json:"total"`
@@ -36,11 +35,11 @@ type OverrideList struct {
 // ListedOverride is an override in a list.
 type ListedOverride struct {
 	overrides.Override
-	// Ref stands for the subject if it is shown shortened.
+	// Ref can be used instead of the subject if the subject is shown shortened.
 	Ref string `json:"ref,omitempty"`
 }
 
-// Overrides lists the first n overrides whose subjects begin with a prefix. If the store keeps no
+// Overrides lists the first n overrides whose subjects begin with prefix. If the store keeps no
 // names, the subjects in the list are hashes.
 func (d *Admin) Overrides(_ context.Context, prefix string, n int) (OverrideList, error) {
 	list := OverrideList{Overrides: []ListedOverride{}}
@@ -66,7 +65,7 @@ func (d *Admin) AllOverrides() ([]overrides.Override, error) {
 	return d.c.Overrides.All(), nil
 }
 
-// SetOverride sets an override for a target. The target's subject replaces the subject of o. An
+// SetOverride sets the override o for the subject of t, which replaces the subject of o. An
 // override that changes nothing is an error, unless t is raw and the policies do not know the
 // subject.
 func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
@@ -90,8 +89,9 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 	return who, d.c.Overrides.Set(ctx, o)
 }
 
-// checkOverride returns an error if the policies show that an override would change nothing. For a
-// raw subject that they do not know, it checks only the policy and the windows of o.
+// checkOverride returns an error if the policies show that the override o would change nothing. If
+// raw is true and the policies do not know the subject, checkOverride checks only the policy and
+// the windows of o.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.c.Set(); set == nil {
 		return invalid("there are no policies to override")
@@ -157,9 +157,9 @@ func (d *Admin) UnsetOverride(ctx context.Context, t Target, policy string) (Nam
 	return who, err
 }
 
-// ImportOverrides sets exported overrides. If any of them is invalid, it sets none. Subjects are
-// taken literally. The configuration, if there is one, must have the policies and windows of all
-// overrides.
+// ImportOverrides sets exported overrides. If any of them is invalid, it sets none of them.
+// Subjects are taken literally. If there is a configuration, it must contain the policies and the
+// windows of all overrides.
 func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	if d.c.Overrides == nil {
 		return errNoOverrides
@@ -180,7 +180,7 @@ func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) e
 	return d.c.Overrides.SetAll(ctx, all)
 }
 
-// overridesOf returns the overrides of a subject that are in force.
+// overridesOf returns the overrides in force for a subject.
 func (d *Admin) overridesOf(subject string) []overrides.Override {
 	if d.c.Overrides == nil {
 		return nil
@@ -188,7 +188,8 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of a rule, changed by the override for the rule if own has one.
+// effective returns the limits of r. If own has an override for r, it returns the overridden
+// limits.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces divided counters with their parts, as far as the store can list them. A counter
-// without parts, or with parts that may be missing, stays in the list itself.
+// inParts replaces divided counters with the parts of them that the store lists. If a counter has
+// no parts, or if the store may not have listed all of them, inParts keeps the counter itself, too.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
 		return counters
@@ -33,7 +33,8 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	return whole
 }
 
-// resetParts clears the parts of counters. It returns an error if some parts may remain.
+// resetParts clears the parts of counters. It returns an error if there may be parts that it did
+// not clear.
 func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
 	if d.inspector == nil {
 		return ErrNotInspectable
@@ -54,8 +55,7 @@ func (d *Admin) resetParts(ctx context.Context, subject string, counters []count
 
 func isDivided(p counter) bool { return p.Divided }
 
-// parts returns the parts of a counter that are among scopes. A counter that is not divided has no
-// parts.
+// parts returns the parts of p that are in scopes. A counter that is not divided has no parts.
 func (p *counter) parts(scopes []string) (parts []counter) {
 	for _, scope := range scopes {
 		of, _, hashed := keypart.SumIn(scope)
@@ -68,7 +68,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts returns an error if parts may be missing from scopes, the list from the store.
+// unlistedParts returns an error if scopes, a list from the store, may not contain all parts.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {
@@ -86,7 +86,8 @@ func unlistedParts(scopes []string) error {
 	return nil
 }
 
-// partsLeft returns the error of a reset that has cleared everything except, possibly, some parts.
+// partsLeft returns the error of a reset that cleared everything, except possibly some parts. why
+// is the error about the parts.
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {
@@ -101,12 +102,12 @@ func partsLeft(counters []counter, why error) error {
 	return fmt.Errorf("control: %s: %w", text, why)
 }
 
-// scopeCache caches the scopes of subjects. To list them, a store scans everything it holds, and a
-// page that shows a subject lists them repeatedly. So only one caller scans at a time, and a list
-// stays valid for several times the duration of its scan. This leaves the store time for other
-// work.
+// scopeCache caches the scopes of subjects. To list the scopes of a subject, a store scans all its
+// contents, and a page that shows a subject lists them repeatedly. So only one caller scans at a
+// time, and a list is valid for several times the duration of its scan. Thus, the store has time
+// for other work.
 type scopeCache struct {
-	turn chan struct{} // holds one value while a caller reads or scans; its capacity is 1
+	turn chan struct{} // a semaphore of capacity 1, held by list
 	last map[string]scopeList
 }
 
@@ -117,13 +118,14 @@ type scopeList struct {
 }
 
 const (
-	// scanTime is the timeout of a scan. A list is valid for cacheFactor times the duration of its
-	// scan.
+	// scanTime is the timeout of a scan. A list of scopes is valid for cacheFactor times the
+	// duration of its scan.
 	scanTime    = 2 * time.Second
 	cacheFactor = 4
 )
 
-// list returns the scopes of a subject, from the cache if they were listed recently.
+// list returns the scopes of a subject. If they were listed recently, it returns them from the
+// cache.
 func (c *scopeCache) list(ctx context.Context, store driver.Inspector, subject string) ([]string, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// streamTimeout is how long a stream may be silent. A healthy stream has a tick every second.
+	// streamTimeout is how long a stream may send nothing. A working stream sends a tick every
+	// second.
 	streamTimeout = 15 * time.Second
-	// maxEvent is the maximum length of a line in bytes. The data of an event is on one line.
+	// maxEvent is the maximum length of a line in bytes. All data of an event is in one line.
 	maxEvent = 4 << 20
 )
 
 var errSilent = fmt.Errorf("nothing has arrived for %v", streamTimeout)
 
 // Stream calls onTick for every tick from the server, one per second, until the context or the
-// stream ends, or onTick returns an error. It never returns nil: the error is the one from onTick,
-// an [*UnreachableError] for a stream that has ended, or a [*RefusedError].
+// stream ends, or onTick returns an error. It always returns an error: the error from onTick, an
+// [*UnreachableError] if the stream has ended, or a [*RefusedError].
 func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -45,7 +46,7 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 	ended := func(err error) error { return &UnreachableError{c.shown, err} }
 	lines := bufio.NewScanner(got.Body)
 	lines.Buffer(nil, maxEvent)
-	var name, data string // of the event, which ends with an empty line
+	var name, data string // the current event, which ends with an empty line
 	for lines.Scan() {
 		watchdog.Reset(streamTimeout)
 		switch field, value, _ := strings.Cut(lines.Text(), ": "); {

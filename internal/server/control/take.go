@@ -11,17 +11,18 @@ import (
 	"github.com/stint-limiter/stint/internal/setinfo"
 )
 
-// TakeRequest describes a request of a subject, for [Admin.Take] to decide.
+// TakeRequest is a request for [Admin.Take] to decide.
 type TakeRequest struct {
 	Target
-	// Tier and Policy select the limits: the policy's limits for the tier or, without a policy, the
-	// tier's own limits. Either may be omitted unless the limits would then be ambiguous.
+	// Tier and Policy select the limits. If Policy is "", these are the tier's own limits, and
+	// otherwise the policy's limits for the tier. Either may be "" unless that would make the
+	// choice of limits ambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
-	// Scope is the scope to count in; "" means the policy's scope or, without a policy, the scope
-	// of requests without a route.
+	// Scope is the scope to count in. If it is "", the request counts in the policy's scope or,
+	// without a policy, in the scope of requests without a route.
 	Scope string `json:"scope,omitempty"`
-	// Cost is charged to budgets; 0 means 1.
+	// Cost is the cost to charge to budgets; 0 means 1.
 	Cost int64 `json:"cost,omitempty"`
 	// Peek decides the request without charging it.
 	Peek bool `json:"peek,omitempty"`
@@ -42,7 +43,7 @@ type TakeResult struct {
 	Limits      []Limit `json:"limits"`
 }
 
-// Take decides a request as if the subject had made it. If the request is allowed, Take charges it,
+// Take decides a request as if the subject had made it. If the request is allowed, Take charges it
 // unless a.Peek is set.
 func (d *Admin) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	who, err := d.find(a.Target)
@@ -115,7 +116,8 @@ func resultOf(counters []counter, d *stint.Decision) TakeResult {
 	return result
 }
 
-// countersOf returns the counters of a request: the limits of one tier or policy, in one scope.
+// countersOf returns the counters that count a request. They all belong to one tier or policy, and
+// to one scope.
 func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	list, err := d.counters(a.Subject)
 	if err != nil {
@@ -143,8 +145,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters whose tier or policy is name, or all counters if name is "". It gets a
-// counter's tier or policy by calling of. Errors mention what, which is "tier" or "policy".
+// narrow returns the counters for which of returns name, or all counters if name is "". of returns
+// the tier or the policy of a counter. what is "tier" or "policy", for errors.
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil
@@ -169,8 +171,8 @@ func narrow(list []counter, what, name string, of func(*counter) string) ([]coun
 		strings.Join(names, ", "), messages.Hint(name, names))
 }
 
-// tiersOwn removes the limits of policies from a list. If all limits belong to policies, it returns
-// the list unchanged.
+// tiersOwn returns the counters that do not belong to policies. If there are none, it returns the
+// whole list.
 func tiersOwn(list []counter) []counter {
 	own := slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.policy != "" })
 	if len(own) == 0 {
@@ -200,8 +202,9 @@ func oneTier(a *TakeRequest, list []counter) error {
 	return nil
 }
 
-// inScope returns the counters of one tier in the request's scope. If the request names no scope,
-// inScope uses the policy's scope or, without a policy, the scope of requests without a route.
+// inScope returns the counters in the request's scope that have the same tier as the first one. If
+// the request has no scope, inScope uses the policy's scope or, without a policy, the scope of
+// requests without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })
@@ -230,7 +233,6 @@ func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	return fit, nil
 }
 
-// appendNew appends a text to a list that does not have it yet.
 func appendNew(list []string, text string) []string {
 	if slices.Contains(list, text) {
 		return list

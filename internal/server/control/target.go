@@ -13,17 +13,17 @@ import (
 type Target struct {
 	// Subject is in the form that operators write; see [setinfo.Subject].
 	Subject string `json:"subject,omitempty"`
-	// Ref stands for a subject that a server shows shortened. Only that server knows the subject.
+	// Ref identifies a subject that a server shows shortened. Only that server knows the subject.
 	Ref string `json:"ref,omitempty"`
-	// Raw takes Subject literally, for programs with subjects of their own.
+	// Raw means that Subject is taken literally. It is for programs that define their own subjects.
 	Raw bool `json:"raw,omitempty"`
 }
 
 // Named is a subject in the form that counters use.
 type Named struct {
 	Subject string `json:"subject"`
-	// Note explains how the subject was read, such as "2001:db8::7 is counted under it", and
-	// whether a ban is only kept for later.
+	// Note explains how the subject was interpreted, as in "2001:db8::7 is counted under it". It
+	// also says if a ban has not reached the store yet.
 	Note string `json:"note,omitempty"`
 }
 
@@ -71,7 +71,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	return Named{subject, note}, err
 }
 
-// isHashed reports whether a subject is a keyed hash. Stores that keep no names list such hashes.
+// isHashed reports whether a subject is a keyed hash, as stores that keep no names list it.
 func (d *Admin) isHashed(subject string) bool {
 	set := d.c.Set()
 	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)

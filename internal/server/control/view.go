@@ -10,16 +10,17 @@ import (
 )
 
 // Subject is the state of a subject in a store: its ban, and its usage under every limit in the
-// configuration that could apply to it.
+// configuration that might apply to it.
 type Subject struct {
 	Named
-	// Now is the store's clock.
+	// Now is the time by the store's clock.
 	Now time.Time `json:"now"`
-	// Ban is the subject's ban and strikes. If there is no ban, the end of the ban is omitted.
+	// Ban holds the subject's ban and strikes. If no ban is in force, the end of the ban is
+	// omitted.
 	Ban driver.BanState `json:"ban"`
 	// Limits are in the order of the configuration.
 	Limits []Limit `json:"limits"`
-	// LeftOut is the number of limits beyond [MaxLimits].
+	// LeftOut is the number of limits that were left out because there are more than [MaxLimits].
 	LeftOut int `json:"left_out,omitempty"`
 	// Overrides are the overrides in force.
 	Overrides []overrides.Override `json:"overrides,omitempty"`
@@ -27,53 +28,52 @@ type Subject struct {
 
 // Limit is a limit with its usage. Times are in seconds.
 type Limit struct {
-	// Tier and Policy own the limit. The policy is "" for the tier's own limits, and the tier is ""
-	// for limits of a policy that are the same for several tiers. Envoy's descriptors have the tier
-	// "envoy", third-party APIs have the tier "outbound", and limits from the caller have neither a
-	// tier nor a policy.
+	// Tier and Policy are the names of the tier and the policy that set the limit. Policy is "" for
+	// a tier's own limit, and Tier is "" for a policy's limit that is the same for several tiers.
+	// The Tier of Envoy's descriptors is "envoy", and the Tier of third-party APIs is "outbound".
+	// Limits from the caller have neither a tier nor a policy.
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
 	Scope  string `json:"scope"`
 	// Divided reports whether parts of the scope may be missing, because the store could not list
-	// them all. The policy counts separately in each part, such as one for each value of a path
-	// variable. A listed part is a Limit with its own scope.
+	// all of them. The policy counts each part separately, for example each value of a path
+	// variable. Each part that the store has listed is a Limit with its own scope.
 	Divided bool `json:"divided,omitempty"`
-	// Limit is the limit as text, such as "10/1m burst 2x". If Claim is set, it names the claim
-	// from which requests get the limit's maximum, and Limit is the limit for requests without the
-	// claim.
+	// Limit is the limit as text, such as "10/1m burst 2x". If Claim is set, requests get the
+	// maximum from the claim with this name, and Limit applies to requests without the claim.
 	Limit string `json:"limit"`
 	Claim string `json:"claim,omitempty"`
-	// Configured is the limit in the configuration if an override has changed it, else "".
+	// Configured is the limit in the configuration if an override has changed it, and "" otherwise.
 	Configured string `json:"configured,omitempty"`
 	Algorithm  string `json:"algorithm"`
 	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify lists the percentages of the limit at which its use is reported.
+	// Notify lists the percentages of the limit at which the use of the limit is reported.
 	Notify []int `json:"notify,omitempty"`
 	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`
 	Max      int64 `json:"max"`
 	Capacity int64 `json:"capacity"`
-	// Window is the time in which Max units are restored. At most Capacity units are admitted at
-	// once.
+	// Window is the time in which Max units become available again. At most Capacity units are
+	// admitted at once.
 	Window    float64 `json:"window_seconds"`
 	Used      int64   `json:"used"`
 	Remaining int64   `json:"remaining"`
-	// Held is the number of units in Used that are held until their true cost is known. Results of
-	// [Admin.Take] do not have it.
+	// Held is the number of units in Used that are held until the actual cost is known. Results of
+	// [Admin.Take] do not set Held.
 	Held int64 `json:"held,omitempty"`
-	// ResetAfter is the time until Used is 0. RetryAfter is the time until there is room; -1 means
-	// never.
+	// ResetAfter is the time until Used is 0. RetryAfter is the time until the limit has room; -1
+	// means never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
-	// Entries are the charges, oldest first. Results of [Admin.Take] do not have them.
+	// Entries are the charges, the oldest first. Results of [Admin.Take] do not set Entries.
 	Entries []driver.Entry `json:"entries,omitempty"`
-	// LeftOut is the number of units in entries that Entries leaves out.
+	// LeftOut is the number of units in entries older than those in Entries.
 	LeftOut int64 `json:"left_out,omitempty"`
 }
 
-// Rule returns the policy or tier that owns the limit, as overrides name it, or "" if overrides
-// cannot change the limit.
+// Rule returns the name that overrides use for the limit: its policy or, if it has none, its tier.
+// It returns "" if overrides cannot change the limit.
 func (l *Limit) Rule() string {
 	if l.Tier == tierEnvoy || l.Tier == tierOutbound {
 		return ""
@@ -84,7 +84,7 @@ func (l *Limit) Rule() string {
 // Ban is a ban in force.
 type Ban struct {
 	driver.Banned
-	// Ref stands for the subject if it is shown shortened.
+	// Ref can be used instead of the subject if the subject is shown shortened.
 	Ref string `json:"ref,omitempty"`
 	// Matched is the number of requests that the server has denied because of the ban.
 	Matched int64 `json:"matched,omitempty"`
@@ -106,7 +106,7 @@ func newWindow(p *counter, w *driver.Window) Limit {
 	return l
 }
 
-// seconds returns a wait in seconds, or -1 for [stint.Never].
+// seconds returns a wait in seconds. For [stint.Never], it returns -1.
 func seconds(d time.Duration) float64 {
 	if d == stint.Never {
 		return -1
