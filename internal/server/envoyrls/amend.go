@@ -15,8 +15,9 @@ const amendTime = time.Second
 // errUnfinished means that an operation of the store continues after its request was answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// finish runs an operation of the store, and waits for it until the request's deadline. If the
-// operation takes longer, it continues in the background, and Envoy receives its answer.
+// finish runs an operation of the store, and waits for it until the deadline of the request. If the
+// operation takes longer, finish returns errUnfinished, and the operation continues in the
+// background.
 func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
 	done := make(chan error, 1)
 	s.amending.Go(func() { // ends after amendTime at the latest
@@ -34,7 +35,7 @@ func (s *Service) finish(ctx context.Context, deadline time.Time, do func(contex
 	}
 }
 
-// undo gives back the charges of a request that is denied after all, or that fails.
+// undo gives back charges of a request that fails, or that is denied after it was charged.
 func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	if len(charges) == 0 {
 		return
@@ -60,7 +61,7 @@ func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	}
 }
 
-// uncharge subtracts units from the usage. An unused limit needs no time to reset.
+// uncharge subtracts units from the usage. A limit that is then unused needs no time to reset.
 func (it *item) uncharge(units int64) {
 	if it.usage.Used = max(it.usage.Used-units, 0); it.usage.Used == 0 {
 		it.usage.ResetAfter = 0
@@ -68,8 +69,8 @@ func (it *item) uncharge(units int64) {
 }
 
 // giveBackHits gives hits back for descriptors with negative hits, in sliding windows. It removes
-// the oldest hits of each counter, whichever requests they were charged for. It cannot remove more
-// hits than the counter has.
+// the oldest hits of each counter, regardless of the requests that they were charged for. It cannot
+// remove more hits than the counter has.
 func (s *Service) giveBackHits(ctx context.Context, c *call) {
 	var commands []stint.Command
 	for i := range c.items {
@@ -86,8 +87,8 @@ func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack gives hits back in the store, if necessary after the request was answered. It also logs
-// the error that it returns.
+// giveBack executes commands that give hits back. It logs the error that it returns. If commands
+// take too long, they continue after the request was answered.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

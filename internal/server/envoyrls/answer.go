@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/denialid"
 )
 
-// answer is a response, with memory for its parts. If the request has at most fewItems descriptors,
-// the response is a single allocation.
+// answer is a response with memory for its parts. If the request has at most fewItems descriptors,
+// the whole answer is a single allocation.
 type answer struct {
 	response rlsv3.RateLimitResponse
 	pointers [fewItems]*rlsv3.RateLimitResponse_DescriptorStatus
@@ -65,8 +65,8 @@ func (it *item) status(to *rlsv3.RateLimitResponse_DescriptorStatus, reset *dura
 	}
 }
 
-// resetSeconds returns the time until the limit is unused, in whole seconds as in
-// envoyproxy/ratelimit. For an unused limit of zero, it returns a whole window.
+// resetSeconds returns the time until the limit is unused, in whole seconds, as
+// envoyproxy/ratelimit does. For an unused limit of zero, it returns a whole window.
 func (it *item) resetSeconds() int64 {
 	reset := it.usage.ResetAfter
 	if reset <= 0 && it.rule.max() == 0 {
@@ -75,7 +75,7 @@ func (it *item) resetSeconds() int64 {
 	return wholeSeconds(reset)
 }
 
-// wholeSeconds returns a duration in seconds, rounded up.
+// wholeSeconds returns d in seconds, rounded up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 type addedHeaders struct {
@@ -133,7 +133,7 @@ func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 }
 
 // decisive returns the last item that exceeds its limit and is not in quota mode. If there is none,
-// it returns the first of the items with the least left, or nil if no item has a limit.
+// it returns the first of the items with the fewest remaining hits, or nil if no item has a limit.
 func (c *call) decisive() *item {
 	var best *item
 	least := uint32(math.MaxUint32)
@@ -152,9 +152,9 @@ func (c *call) decisive() *item {
 	return best
 }
 
-// retrySeconds returns how long a denied request must wait, or zero if waiting does not help. The
-// wait ends when all limits that deny the request have room. Of the limits in quota mode, only one
-// must have room.
+// retrySeconds returns how long the caller of a denied request must wait, or zero if waiting does
+// not help. After that time, all limits that deny the request have room. Of the limits in quota
+// mode, only one must have room.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), stint.Never
 	for i := range c.items {
@@ -177,7 +177,7 @@ func (c *call) retrySeconds() int64 {
 	return wholeSeconds(longest)
 }
 
-// retryAfter returns how long it takes until the item's limit has room, or [stint.Never].
+// retryAfter returns the time until the item's limit has room, or [stint.Never].
 func (it *item) retryAfter() time.Duration {
 	switch {
 	case it.neverFits() || it.rule.max() == 0:

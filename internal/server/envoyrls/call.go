@@ -12,14 +12,16 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is the state of one request while it is decided. A call is reused for other requests.
+// call is the state of a request while it is decided. When the request has been answered, the call
+// is reused for another one.
 type call struct {
 	items []item
 	heads []int
-	// deadline is the time by which the request must be answered, regardless of the number of calls
-	// to the store.
+	// deadline is the time by which the request must be answered, however many calls to the store
+	// it needs.
 	deadline time.Time
-	// verdict is sent to the observer, once for each descriptor. usage holds the verdict's usage.
+	// verdict is a buffer for the verdicts that are sent to the observer, one for each descriptor.
+	// usage is a buffer for their usages.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
 	// claims is a buffer for the claims of a request to the store.
@@ -27,8 +29,8 @@ type call struct {
 	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 
-	// room is the initial memory of the slices above. It is large enough for most requests, so that
-	// a call is a single allocation.
+	// room is the initial memory of the slices above, so that a call is a single allocation. It is
+	// large enough for most requests.
 	room struct {
 		items              [4]item
 		heads              [4]int
@@ -46,31 +48,31 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether the descriptor has its own number of hits instead of the request's.
+	// own reports whether the descriptor has its own number of hits. Otherwise, hits is the number
+	// of the request.
 	own bool
-	// refund reports whether the hits are negative, and so are given back.
+	// refund reports whether the descriptor has negative hits, which are given back.
 	refund bool
 	// quota reports whether the item is in quota mode. Items in quota mode deny the request only if
-	// none of them has room.
+	// all of them exceed their limits.
 	quota bool
-	// over reports whether the limit had no room, even if that does not deny the request.
+	// over reports whether the item exceeds its limit, even if that does not deny the request.
 	over  bool
 	usage stint.Usage
-	// degraded reports whether the item was decided without the store, and unavailable whether it
-	// could not be decided at all.
+	// degraded reports whether the item was decided without the store. unavailable reports whether
+	// it could not be decided at all.
 	degraded, unavailable bool
-	// charged is the number of units that were charged.
+	// charged is the number of units that the item has charged to its counter in the store.
 	charged int64
 	// asked is a buffer for the item's claim during a call to the store.
 	asked [1]stint.Claim
-	// next is the index of the next item of the same counter, or 0 if there is none. In the first
-	// item of a counter, last is the index of the last one.
+	// next is the index of the next item with the same counter, or 0 if there is none. last is set
+	// only in the first item with a counter. It is the index of the last item with that counter.
 	next, last int
 }
 
 func (it *item) counted() bool { return it.rule != nil && !it.rule.unlimited }
 
-// code returns the item's code in the answer.
 func (it *item) code() rlsv3.RateLimitResponse_Code {
 	if it.over && !it.rule.shadow {
 		return rlsv3.RateLimitResponse_OVER_LIMIT
@@ -78,8 +80,8 @@ func (it *item) code() rlsv3.RateLimitResponse_Code {
 	return rlsv3.RateLimitResponse_OK
 }
 
-// cost returns the number of units that the limit must have room for. It is 0 for a refund, which
-// only peeks.
+// cost returns the number of units for which the limit must have room. It is 0 for a refund, which
+// does not need room.
 func (it *item) cost() int64 {
 	if it.refund {
 		return 0
@@ -98,7 +100,7 @@ func (c *call) denied() bool {
 	return c.quotasDeny()
 }
 
-// quotasDeny reports whether there are items in quota mode, and none of them has room.
+// quotasDeny reports whether there are items in quota mode and all of them exceed their limits.
 func (c *call) quotasDeny() bool {
 	found := false
 	for i := range c.items {
@@ -154,7 +156,7 @@ func (c *call) open(config *Config, r *rlsv3.RateLimitRequest, quotaMode bool) e
 	return nil
 }
 
-// replace drops the limits that other limits in the same request replace.
+// replace drops each limit that another limit in the same request replaces.
 func (c *call) replace(quotaMode bool) {
 	names := map[string]bool{}
 	for i := range c.items {
@@ -171,16 +173,16 @@ func (c *call) replace(quotaMode bool) {
 	}
 }
 
-// free empties the call for its next request. The call then uses the memory in room again, so that
-// the garbage collector can free larger buffers.
+// free prepares the call for another request. It drops buffers that are larger than those in room,
+// so that the garbage collector can free them.
 func (c *call) free() {
 	clear(c.items)
 	c.reset()
 }
 
-// hitsOf returns how many units a descriptor asks for: its own number, which may be zero, or else
-// the number of the request, where zero means one. It is at most [stint.MaxUnits], because no limit
-// has more room.
+// hitsOf returns the number of hits of a descriptor. This is the descriptor's own number, which may
+// be zero. If it has none, this is the request's number, where zero means one. The result is at
+// most [stint.MaxUnits], because no limit has more room.
 func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), uint64(stint.MaxUnits)))
@@ -188,8 +190,8 @@ func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	return max(int64(r.GetHitsAddend()), 1)
 }
 
-// override returns the limit that a descriptor includes. Only [Options] can put such a limit in
-// shadow or quota mode.
+// override returns the limit that descriptor i contains. Such a limit is in shadow or quota mode
+// only if [Options] say so.
 func override(d *domain, limit *commonv3.RateLimitDescriptor_RateLimitOverride, i int) (*rule, error) {
 	current := &rlsv3.RateLimitResponse_RateLimit{
 		RequestsPerUnit: limit.GetRequestsPerUnit(),

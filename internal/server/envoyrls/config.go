@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Config is the configuration of the service, which maps descriptors to limits. It is immutable and
-// safe for concurrent use. See [Load].
+// Config is a configuration of the service. It maps descriptors to limits. It is immutable and safe
+// for concurrent use. See [Load].
 type Config struct {
 	domains map[string]*domain
 	rules   []*rule // in the order of the files
@@ -25,7 +25,7 @@ type domain struct {
 	node
 	// subject is the prefix of the subjects of all counters in the domain.
 	subject string
-	// override is the rule name that observers see for limits that requests include.
+	// override is the name of the rule that observers see for a limit that a request contains.
 	override string
 }
 
@@ -36,40 +36,43 @@ type node struct {
 	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
 	// has a value.
 	children map[string]*node
-	// wildcards are the children whose composite key has an asterisk, in the order of the file.
+	// wildcards holds the children whose composite key contains an asterisk, in the order of the
+	// file.
 	wildcards []wildcard
-	// pattern is the composite key if all values that match it share one counter, else "".
+	// pattern is the composite key if all values that match it share one counter. Otherwise, it is
+	// "".
 	pattern string
 }
 
-// wildcard is a composite key, divided at its asterisks.
+// wildcard is a child whose composite key contains asterisks. parts are the parts of the key
+// between the asterisks.
 type wildcard struct {
 	parts [][]byte
 	next  *node
 }
 
-// rule is a limit of a descriptor in the configuration, or a limit that a request includes.
+// rule is a limit in the configuration, or a limit that a request contains.
 type rule struct {
 	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit in the form for answers. Answers share it, so it must not be modified.
+	// current is the limit as answers contain it. All answers share it, so it must not be modified.
 	current *rlsv3.RateLimitResponse_RateLimit
-	// limits is the limit in the form for stores, for each [Window].
+	// limits is the limit as stores need it, for each [Window].
 	limits [3][]stint.Limit
 	// exceeded replaces a limit of zero in fixed windows. It has room for one hit, because a store
 	// counts only hits that have room. The counted hit shows that the limit is exceeded, even to
 	// requests with zero hits.
 	exceeded [3][]stint.Limit
-	// observed is the limit as a rule for observers, for each [Window].
+	// observed is the rule that observers see, for each [Window].
 	observed [3]policy.Rule
-	// text is RequestsPerUnit in the form for header fields.
+	// text is RequestsPerUnit in decimal, for header fields.
 	text string
 
-	// looked reports whether any request had zero hits. begun reports whether any descriptor had no
-	// number of hits of its own, and counted one hit. See chargeUsed.
+	// looked reports whether there was a request with zero hits. begun reports whether there was a
+	// descriptor that had no number of hits of its own, and so counted one hit. See chargeUsed.
 	looked, begun atomic.Bool
 
-	// counts are the rule's counters in [Stats]; nil without Stats.
+	// counts holds the rule's counters in [Stats]. It is nil without Stats.
 	counts *counts
 
 	unlimited, shadow, quota bool
@@ -80,7 +83,7 @@ type rule struct {
 
 func (r *rule) max() int64 { return int64(r.current.GetRequestsPerUnit()) }
 
-// setLimit sets the limit. Its window must be valid unless the rule is unlimited.
+// setLimit sets the limit in all its forms. Its window must be valid unless the rule is unlimited.
 func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	l := stint.Per(int64(current.GetRequestsPerUnit()), windowOf(current.GetUnit(), multiplierOf(current)))
 	r.current = current
@@ -101,10 +104,10 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 	}
 }
 
-// Size returns how many domains and limits are configured.
+// Size returns the number of domains and the number of limits.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
-// observed returns the rules, except unlimited ones, in the form for observers.
+// observed returns the rules that observers see, without unlimited ones.
 func (c *Config) observed(w Window) []*policy.Rule {
 	rules := make([]*policy.Rule, 0, len(c.rules))
 	for _, r := range c.rules {
@@ -119,8 +122,8 @@ func (c *Config) observed(w Window) []*policy.Rule {
 	return rules
 }
 
-// Dump returns the configured limits as text, one per line in the order of the files, each with its
-// path in the configuration:
+// Dump returns the configured limits as text, one limit per line, in the order of the files. Each
+// line begins with the path of the limit in the configuration:
 //
 //	messaging.to_number: unit=DAY requests_per_unit=100, shadow_mode: false, quota_mode: false
 func (c *Config) Dump() string {
@@ -150,16 +153,15 @@ func oneLine(text string) string {
 
 const day = 24 * time.Hour
 
-// unitNames lists the valid units, for error messages.
 const unitNames = "second, minute, hour, day, week, month or year"
 
-// unitByName parses a unit in upper or lower case. UNKNOWN is not a unit.
+// unitByName parses a unit in upper or lower case. It does not accept UNKNOWN.
 func unitByName(name string) (rlsv3.RateLimitResponse_RateLimit_Unit, bool) {
 	n, ok := rlsv3.RateLimitResponse_RateLimit_Unit_value[strings.ToUpper(name)]
 	return rlsv3.RateLimitResponse_RateLimit_Unit(n), ok && n != 0
 }
 
-// lengths holds the durations of units: a month has 30 days and a year 365.
+// lengths maps units to durations: a month has 30 days, and a year has 365.
 var lengths = [...]time.Duration{
 	rlsv3.RateLimitResponse_RateLimit_SECOND: time.Second,
 	rlsv3.RateLimitResponse_RateLimit_MINUTE: time.Minute,
@@ -178,7 +180,8 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 	return lengths[unit] * time.Duration(multiplier)
 }
 
-// multiplierOf returns the number of units in a window: one if it is unset or zero.
+// multiplierOf returns the number of units in a window. It is one if the multiplier is unset or
+// zero.
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }

@@ -17,19 +17,20 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// reader converts files to a configuration, and collects the mistakes in them.
+// reader converts files to a configuration. It collects the mistakes in the files.
 type reader struct {
 	config   Config
 	file     string
-	nodes    yamlread.Counter // counts visited nodes, including nodes reached through aliases
+	nodes    yamlread.Counter // counts visited nodes, including those reached through aliases
 	mistakes []config.Mistake
-	// domainLines holds the first position of each domain in the files. tops holds the positions of
-	// top-level descriptors.
+	// domainLines holds the position of the first file entry of each domain. tops holds the
+	// positions of top-level descriptors.
 	domainLines map[string]string
 	tops        map[*node]string
-	// mergeDomains allows several files to configure one domain.
+	// mergeDomains allows several files to configure the same domain.
 	mergeDomains bool
-	// resources reports whether the input consists of xDS resources, which have no line numbers.
+	// resources reports whether the input is not files but xDS resources, which have no line
+	// numbers.
 	resources bool
 }
 
@@ -59,7 +60,7 @@ func (r *reader) read(file string, text []byte) {
 	r.root(root)
 }
 
-// root reads the content of a file or a resource.
+// root reads the root node of a file or a resource.
 func (r *reader) root(root *yaml.Node) {
 	fields := r.mapping(root, "", rootKeys)
 	if fields == nil {
@@ -88,8 +89,8 @@ func (r *reader) position(n *yaml.Node) string {
 	return fmt.Sprintf("%s:%d", r.file, n.Line)
 }
 
-// descriptors reads a list of descriptors into their parent. path is the position of the list, for
-// messages. key is the prefix of the keys of the limits in the list.
+// descriptors reads a list of descriptors, and adds them to parent. path is the position of the
+// list, for messages. key is the prefix of the keys of the limits in the list.
 func (r *reader) descriptors(parent *node, list *yaml.Node, path, key string, depth int) {
 	if depth > maxDepth {
 		r.mistake(list, path, "descriptors are nested too deeply; want at most %d levels", maxDepth)
@@ -138,7 +139,8 @@ func (r *reader) descriptor(parent *node, fields fields, n *yaml.Node, path, key
 				"share_threshold can only be used with wildcard values (containing '*'), but found key '%s'", composite)
 		}
 	}
-	// Both options are read only to report mistakes: metrics never contain values from requests.
+	// These two options have no effect, because metrics never contain values from requests. They
+	// are read to report mistakes in them.
 	r.boolean(fields["detailed_metric"], path+".detailed_metric")
 	r.boolean(fields["value_to_metric"], path+".value_to_metric")
 
@@ -203,7 +205,7 @@ func (r *reader) limit(limit *rule, fields fields, n *yaml.Node, path string) {
 	}
 }
 
-// metadata reads the dynamic metadata that a descriptor adds to answers. A null adds none.
+// metadata reads the dynamic metadata that a descriptor adds to answers. A null means none.
 func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	if yamlread.IsNull(n) {
 		return nil
@@ -215,7 +217,8 @@ func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	return v.GetStructValue()
 }
 
-// metadataValue reads any value. In metadata, all numbers are float64 and all keys are strings.
+// metadataValue reads a value of any type. In metadata, all numbers are float64, and all keys are
+// strings.
 func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.Value {
 	from := r.resolve(n)
 	if depth > maxDepth {

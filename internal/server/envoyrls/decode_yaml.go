@@ -13,14 +13,15 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// Bounds on a file. Because of aliases, even a small file can have millions of values.
+// Bounds on a file. With aliases, even a small file can have millions of values.
 const (
 	maxDepth = 64
 	maxNodes = 1 << 20
 )
 
-// parse returns the only document in the text. For an empty text, it returns a null. Null documents
-// may follow, because some programs end their output with the line that begins another document.
+// parse returns the root of the only document in text, or a null if text is empty. The document may
+// be followed by null documents, because some programs end their output with the line that begins
+// another document.
 func parse(text []byte) (*yaml.Node, *yamlread.SyntaxError) {
 	documents, err := yamlread.Parse(text)
 	switch {
@@ -54,7 +55,7 @@ func (r *reader) note(line int, path, format string, args ...any) {
 	})
 }
 
-// resolve follows an alias, and counts the node.
+// resolve returns the node that n is an alias of, or n itself. It also counts n.
 func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	if first, _ := r.nodes.Next(); first {
 		r.mistake(n, "", "oversized: more than %d values, aliases included", maxNodes)
@@ -64,7 +65,7 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 
 type fields map[string]*yaml.Node
 
-// at returns the value of a key, or the mapping itself if it does not have the key.
+// at returns the value of a key. If there is none, it returns the mapping itself.
 func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	if n := f[key]; n != nil {
 		return n
@@ -72,9 +73,9 @@ func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	return mapping
 }
 
-// mapping reads a mapping with a set of known keys, including the keys of mappings that are merged
-// into it with <<. At the top level, a null is an empty mapping. For any other value, mapping
-// reports a mistake and returns nil.
+// mapping reads a mapping with known keys, including mappings that are merged into it with <<. If
+// path is "", a null is an empty mapping. For any other value, mapping reports a mistake and
+// returns nil.
 func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	from := r.resolve(n)
 	if r.nodes.Over() {
@@ -96,7 +97,7 @@ func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	return f
 }
 
-// merge reads the keys of the mapping n into the given fields, except keys that these already have.
+// merge adds the keys of the mapping n to into. Keys that are already in into keep their values.
 func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, depth int) {
 	var merged []*yaml.Node
 	for key, value := range yamlread.Keys(n) {
@@ -133,8 +134,8 @@ func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, d
 	}
 }
 
-// whereKnown returns a hint about an unknown key: the mapping to which it belongs, or the known
-// keys.
+// whereKnown returns a hint about an unknown key: where the key belongs or, if it belongs nowhere,
+// the known keys.
 func whereKnown(key string, known []string) string {
 	for _, parent := range []struct {
 		name string
@@ -186,7 +187,7 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth reads the words for true and false, including words of YAML 1.1, such as yes and off. A
+// truth converts the words for true and false, including words of YAML 1.1 such as yes and off. A
 // quoted word is a string.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
@@ -201,7 +202,7 @@ func truth(n *yaml.Node) (value, ok bool) {
 	return false, false
 }
 
-// quoted returns an explanation for mistakes in quoted values.
+// quoted returns an explanation for the message about n if n is quoted. Otherwise, it returns "".
 func quoted(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode && n.Style != 0 {
 		return "; in quotes it is a string"
@@ -224,5 +225,4 @@ func (r *reader) number(n *yaml.Node, path string) uint32 {
 	return uint32(v)
 }
 
-// shown shortens a text for messages.
 func shown(text string) string { return messages.Shorten(text, 128) }

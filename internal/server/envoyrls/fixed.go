@@ -9,12 +9,12 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// countFixed completes a decision in fixed windows. asked is the time at which the store was
-// called. Fixed windows count hits whether they are admitted or not: once a counter is above its
-// limit, every later request in the window is denied, even without hits.
+// countFixed completes a decision in fixed windows. asked is the time of the call to the store.
+// Fixed windows count hits whether they are admitted or not: once a counter is above its limit,
+// every later request in the window is denied, even a request with zero hits.
 //
 // A store does not charge denied requests, so countFixed charges the hits of the first denial. It
-// need not charge the hits of later denials, because they make no visible difference.
+// does not charge the hits of later denials, because they make no visible difference.
 func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, d *stint.Decision, asked time.Time) {
 	limit := it.rule.max()
 	it.over = it.over || it.neverFits()
@@ -23,22 +23,21 @@ func (s *Service) countFixed(ctx context.Context, deadline time.Time, it *item, 
 		s.lower(ctx, deadline, it)
 	case d.Degraded:
 	case it.cost() == 0:
-		it.over = false // decided below, by the usage
+		it.over = false // the usage decides below
 	case it.over && it.usage.Used <= limit && limit > 0:
 		s.exceed(ctx, deadline, it, asked)
 	}
 	it.over = it.over || it.usage.Used > limit
 	if it.over {
-		it.usage.Used = max(it.usage.Used, limit) // nothing is left
+		it.usage.Used = max(it.usage.Used, limit) // no hits remain
 	}
 	if it.usage.ResetAfter <= 0 {
 		_, it.usage.ResetAfter = s.inWindow(&it.rule.limits[s.options.Window][0])
 	}
 }
 
-// exceed charges hits that were denied. It charges them under a larger limit, which has room for
-// everything. The larger limit has the same counter, because a counter does not depend on the
-// maximum of its limit.
+// exceed charges denied hits under a limit that has room for any number of hits. This limit has the
+// same counter as the item's limit, because the counter does not depend on the maximum.
 func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, asked time.Time) {
 	before, limit := it.usage, &it.rule.limits[s.options.Window][0]
 	claim := it.claim(s.options.Window)
@@ -58,7 +57,8 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 			later = gone+left-d.Decisive().ResetAfter < s.options.Now().Sub(asked)
 		}
 		if reset = d.Decisive().ResetAfter; later {
-			// This window may have begun after the denial. The denial must not use it up.
+			// The window of the charge may have begun after the denial. The denied hits must not
+			// use it up.
 			reset = time.Second
 			_, err = s.store.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
 		}
@@ -72,19 +72,19 @@ func (s *Service) exceed(ctx context.Context, deadline time.Time, it *item, aske
 	}
 }
 
-// lower gives hits back, but no more than the counter has.
+// lower gives the item's hits back, but not more than the counter has.
 func (s *Service) lower(ctx context.Context, deadline time.Time, it *item) {
 	if it.hits == 0 || it.usage.Used == 0 && !it.degraded {
 		return
 	}
 	if s.giveBack(ctx, deadline, []stint.Command{it.giveBack(s.options.Window)}) == nil {
 		it.usage.Used = max(it.usage.Used-it.hits, 0)
-		it.over = false // countFixed sets over again, by the usage
+		it.over = false // countFixed sets it again if the usage is above the limit
 	}
 }
 
-// inWindow returns how much of the current window of a limit has passed, and how much is left, by
-// this host's clock.
+// inWindow returns how much of the current window of l has passed and how much is left, by this
+// host's clock.
 func (s *Service) inWindow(l *stint.Limit) (gone, left time.Duration) {
 	now := s.options.Now().UnixMicro()
 	begin, end := contract.Period(l, now)

@@ -16,8 +16,8 @@ import (
 )
 
 // Register adds the service to a gRPC server, which must use the [Codec]. Unlike
-// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before decoding
-// it, because decoding would take much longer than reading it.
+// [rlsv3.RegisterRateLimitServiceServer], it refuses a message with too many parts before the
+// message is decoded, because decoding takes much longer than counting.
 func (s *Service) Register(on grpc.ServiceRegistrar) {
 	described := rlsv3.RateLimitService_ServiceDesc
 	described.Methods = slices.Clone(described.Methods)
@@ -25,7 +25,7 @@ func (s *Service) Register(on grpc.ServiceRegistrar) {
 	on.RegisterService(&described, s)
 }
 
-// handler returns a handler that works like the generated one, but reuses messages.
+// handler returns a handler that works like the generated one, but reuses exchanges.
 func (s *Service) handler() grpc.MethodHandler {
 	info := &grpc.UnaryServerInfo{Server: s, FullMethod: rlsv3.RateLimitService_ShouldRateLimit_FullMethodName}
 	decide := func(ctx context.Context, e any) (any, error) { return s.exchange(ctx, e.(*exchange)) }
@@ -43,7 +43,7 @@ func (s *Service) handler() grpc.MethodHandler {
 	}
 }
 
-// exchange is a request with its decision and its answer. An exchange is reused for other requests.
+// exchange is a request with its decision and its answer. It is then reused for another request.
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest
@@ -52,7 +52,6 @@ type exchange struct {
 	encoded []byte
 }
 
-// release clears an exchange for reuse.
 func (s *Service) release(e *exchange) {
 	e.call.free()
 	e.request.Reset()
@@ -76,7 +75,6 @@ func (s *Service) exchange(ctx context.Context, e *exchange) (any, error) {
 	return encoded(slices.Clone(e.encoded)), nil
 }
 
-// decode decodes a request unless it has too many parts.
 func (e *exchange) decode(message []byte) error {
 	if countParts(message) > maxParts {
 		return tooManyParts()
@@ -87,8 +85,8 @@ func (e *exchange) decode(message []byte) error {
 	return nil
 }
 
-// maxParts is the maximum number of messages in a request that is decoded: the request itself, its
-// descriptors, their entries, and the limit and the hits of each descriptor.
+// maxParts is the maximum number of messages within a request: the request itself, its descriptors,
+// the entries of the descriptors, and the limit and the hits of each descriptor.
 const maxParts = 1 + 3*maxDescriptors + maxEntries
 
 func tooManyParts() error {
@@ -99,8 +97,8 @@ func tooManyParts() error {
 // descriptorsField is the field number of [rlsv3.RateLimitRequest.Descriptors].
 const descriptorsField = 2
 
-// countParts counts the messages in a request. In a malformed request, it counts the messages
-// before the error, where a decoder would also stop.
+// countParts counts the messages within a request. In a malformed request, it counts only the
+// messages before the error, where a decoder would stop, too.
 func countParts(request []byte) int {
 	n := 1
 	eachMessage(request, func(field protowire.Number, descriptor []byte) {
@@ -112,7 +110,7 @@ func countParts(request []byte) int {
 	return n
 }
 
-// eachMessage calls do for each field of a message that may itself be a message.
+// eachMessage calls do for each field of message that might itself contain a message.
 func eachMessage(message []byte, do func(field protowire.Number, value []byte)) {
 	for len(message) > 0 {
 		field, kind, size := protowire.ConsumeTag(message)
@@ -137,8 +135,8 @@ func eachMessage(message []byte, do func(field protowire.Number, value []byte)) 
 
 type encoded []byte
 
-// Codec returns the option that a gRPC server needs for the service. Messages of the service have
-// their own codec; messages of other services use the usual one.
+// Codec returns the option that a gRPC server needs for the service. The messages of the service
+// have a codec of their own; messages of other services have the usual one.
 func Codec() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
 }
@@ -153,8 +151,8 @@ func (c codec) Marshal(message any) (mem.BufferSlice, error) {
 	return c.CodecV2.Marshal(message)
 }
 
-// Unmarshal implements [encoding.CodecV2]. It stores the error of an invalid request in the
-// exchange instead of returning it, because gRPC would give every error the same code.
+// Unmarshal implements [encoding.CodecV2]. If a request is invalid, it stores the error in the
+// exchange instead of returning it, because gRPC would give all errors the same code.
 func (c codec) Unmarshal(data mem.BufferSlice, message any) error {
 	e, ok := message.(*exchange)
 	if !ok {

@@ -16,9 +16,9 @@ import (
 // maxBody is the maximum size of the body of a request to [Service.JSONHandler].
 const maxBody = 256 << 10
 
-// JSONHandler returns the service for clients without gRPC. The body of a POST is a
-// RateLimitRequest as JSON, and the answer is a RateLimitResponse. [Options.Public] defines which
-// callers are served. The statuses are:
+// JSONHandler returns the service for clients without gRPC. The body of a POST request is a
+// RateLimitRequest as JSON, and the body of the response is a RateLimitResponse. [Options.Public]
+// defines which callers are served. The statuses are:
 //
 //	200  the request is allowed
 //	400  the request is invalid, or has too many descriptors
@@ -45,15 +45,15 @@ func (s *Service) JSONHandler() http.Handler {
 			http.Error(w, "envoyrls: the body cannot be read", http.StatusBadRequest)
 			return
 		}
-		// Every message of a request is an object. Braces in strings count, too, but requests have
-		// few of them.
+		// Every message within a request is a JSON object. Braces in strings are counted, too, but
+		// requests have few of them.
 		if bytes.Count(body, []byte("{")) > maxParts {
 			http.Error(w, status.Convert(tooManyParts()).Message(), http.StatusBadRequest)
 			return
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			// A space or a no-break space follows the prefix.
+			// The prefix is followed by a space or a no-break space.
 			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
 			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return

@@ -15,15 +15,15 @@ import (
 // maxSize is the maximum total size in bytes of the files of a configuration.
 const maxSize = 16 << 20
 
-// Load reads the configuration of Envoy's rate limit service from a file, or from all files in a
-// directory and its subdirectories, in the order of their paths. Each file configures one domain;
-// with mergeDomains, several files may configure the same domain. See [Read].
+// Load reads a configuration of Envoy's rate limit service from a file, or from all files in a
+// directory and its subdirectories, in the order of their paths. Each file configures one domain.
+// With mergeDomains, several files may configure the same domain. See [Read].
 //
-// In a directory, Load reads the files whose names end in .yaml or .yml or have no extension. It
-// skips hidden files and directories, leftovers of editors, and names of digits only. A directory
-// without files is an error, so that rules do not vanish by accident.
+// In a directory, Load reads files whose names end in .yaml or .yml or have no extension. It skips
+// hidden files and directories, files that editors leave behind, and files whose names consist of
+// digits. A directory without files is an error, so that rules are not lost by accident.
 //
-// An error is a [*config.Error] with every mistake in every file, or comes from the file system.
+// The error is a [*config.Error] with every mistake in every file, or an error of the file system.
 func Load(path string, mergeDomains bool) (*Config, error) {
 	files, err := Open(path)
 	if err != nil {
@@ -32,8 +32,8 @@ func Load(path string, mergeDomains bool) (*Config, error) {
 	return Read(files, mergeDomains)
 }
 
-// Open reads exactly the files that [Load] reads, so that a caller can check whether they have
-// changed. If a configuration is too large, Open returns just enough of it for [Read] to refuse it.
+// Open reads the files that [Load] reads, so that a caller can check whether they have changed. If
+// a configuration is too large, Open returns just enough of it for [Read] to refuse it.
 func Open(path string) ([]reload.File, error) {
 	files, err := reload.Open(path, maxSize, true, configName)
 	if wrong, ok := errors.AsType[*reload.FileError](err); ok {
@@ -45,12 +45,12 @@ func Open(path string) ([]reload.File, error) {
 	return files, nil
 }
 
-// Read parses files, in order, as a configuration. With mergeDomains, several files may configure
-// the same domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors form one
-// list, in the order of the files, which must not contain duplicates. Otherwise a second file for a
-// domain is a mistake.
+// Read parses files as a configuration, in the given order. With mergeDomains, several files may
+// configure the same domain, as with MERGE_DOMAIN_CONFIG in envoyproxy/ratelimit: their descriptors
+// form one list, in the order of the files, which must not contain duplicates. Without
+// mergeDomains, a second file for a domain is a mistake.
 //
-// An error is a [*config.Error].
+// The error is a [*config.Error].
 func Read(files []reload.File, mergeDomains bool) (*Config, error) {
 	r := newReader(mergeDomains)
 	left := maxSize
@@ -68,14 +68,14 @@ func Read(files []reload.File, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// Parse reads the text of one file as a configuration. name is the name of the file in mistakes. An
-// error is a [*config.Error].
+// Parse parses the text of a single file as a configuration. name is the name of the file in
+// messages. The error is a [*config.Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return Read([]reload.File{{Name: name, Text: text}}, false)
 }
 
-// configName reports whether a file with this name belongs to a configuration. Leftovers of
-// editors, such as a.yaml~ and 4913, do not.
+// configName reports whether a file with this name belongs to a configuration. Files that editors
+// leave behind, such as a.yaml~ and 4913, do not.
 func configName(name string) bool {
 	if strings.HasSuffix(name, "~") || strings.Trim(name, "0123456789") == "" {
 		return false

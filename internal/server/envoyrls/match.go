@@ -7,8 +7,8 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// matches reports whether a composite key matches the wildcard. An asterisk matches any text, even
-// an empty one.
+// matches reports whether a composite key matches the wildcard. An asterisk matches any text,
+// including the empty string.
 func (w *wildcard) matches(composite []byte) bool {
 	first, middle, last := w.parts[0], w.parts[1:len(w.parts)-1], w.parts[len(w.parts)-1]
 	if len(composite) < len(first)+len(last) || !bytes.HasPrefix(composite, first) ||
@@ -26,9 +26,9 @@ func (w *wildcard) matches(composite []byte) bool {
 	return true
 }
 
-// step returns the child for an entry, or nil if there is none: the child with exactly the entry's
-// value, else the first child whose wildcard matches, else the child for any value. It reports
-// whether a wildcard matched. scratch is a buffer for the composite key.
+// step returns the child of n for an entry, or nil if there is none. It prefers the child with the
+// entry's value, then the first child with a matching wildcard, then the child without a value.
+// wild reports whether a wildcard matched. scratch is a buffer for the composite key.
 func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (child *node, wild bool) {
 	composite := append((*scratch)[:0], e.GetKey()...)
 	composite = append(composite, '_')
@@ -45,10 +45,10 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 	return n.children[e.GetKey()], false
 }
 
-// match returns the limit on a descriptor, or nil, and appends the subject of its counter. The
-// subject is the descriptor; if all values of a wildcard share one counter, the wildcard replaces
-// the value. A limit applies only if all entries of the descriptor match: a limit on the first two
-// entries does not apply to a descriptor with three.
+// match returns the limit for a descriptor, or nil if there is none. It appends the subject of the
+// counter to subject. The subject consists of the descriptor's entries; if all values of a wildcard
+// share one counter, the wildcard replaces the value. A limit applies only if it is for all entries
+// of the descriptor: a limit for the first two entries does not apply to a descriptor with three.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

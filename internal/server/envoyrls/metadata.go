@@ -10,7 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// dynamicMetadata returns the request, and the configured metadata of the descriptors that passed.
+// dynamicMetadata returns metadata that describes the request, and the configured metadata of the
+// descriptors that passed.
 func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for _, d := range r.GetDescriptors() {
@@ -52,9 +53,9 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return s
 }
 
-// describeLimit formats a limit in the text format of protobuf. It leaves out fields that are not
-// set. Unlike the formatter of protobuf, which varies the spaces, it always gives the same text for
-// the same limit.
+// describeLimit returns a limit in the text format of protobuf, without fields that are not set.
+// Protobuf's own formatter varies the spaces; describeLimit always returns the same text for the
+// same limit.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {
@@ -69,7 +70,8 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto adds fields to a struct. Existing fields stay, and structs in both are merged.
+// mergeInto adds the fields of from to to. Fields that to already has are kept; a struct in both is
+// merged.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]

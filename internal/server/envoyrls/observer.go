@@ -8,17 +8,17 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tier is the tier of all verdicts on descriptors.
+// tier is the Tier of all verdicts of this package.
 const tier = "envoy"
 
-// observe sends the observer a [*policy.Verdict] for each descriptor of a decided request, or one
-// for a request that could not be decided. Only the first verdict says how long the request took.
+// observe sends the observer a [*policy.Verdict] for each descriptor of a decided request, or a
+// single verdict if the request could not be decided. Only the first verdict of a request contains
+// the time that the request took.
 //
-// The Route of a verdict, and the policy of its rule, are the path of the limit in the
-// configuration, such as "messaging.to_number". For a limit that the request includes, they are the
-// domain and "(override)". If no limit matched, the Route is "". These names never contain anything
-// from a request, so they can be labels. Descriptors with negative hits, which give hits back, are
-// left out.
+// The Route of a verdict and the policy of its rule are the path of the limit in the configuration,
+// such as "messaging.to_number". For a limit that the request contains, they are the domain and
+// "(override)". If no limit matched, the Route is "". These names never contain values from a
+// request, so they can be used as labels. There is no verdict for descriptors with negative hits.
 func (s *Service) observe(ctx context.Context, c *call, took time.Duration, err error) {
 	if s.options.Observer == nil {
 		return

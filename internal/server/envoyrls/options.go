@@ -18,20 +18,20 @@ const ServiceName = "envoy.service.ratelimit.v3.RateLimitService"
 type Window uint8
 
 const (
-	// Sliding, the default, never allows more than a limit in any window. A denied request charges
-	// nothing, except hits at the end of a stream, which have already been used.
+	// Sliding, the default, never allows more hits than the limit in any window. A denied request
+	// is not charged, except for hits at the end of a stream, which have already been used.
 	Sliding Window = iota
-	// Fixed counts as envoyproxy/ratelimit does: in windows aligned to the Unix epoch, and each
-	// descriptor separately, whether it is denied or not.
+	// Fixed counts hits as envoyproxy/ratelimit does: in windows that are aligned to the Unix
+	// epoch, and separately for each descriptor, whether it is denied or not.
 	Fixed
-	// Calendar is Fixed with calendar months, in UTC, instead of 30 days, like the setting
-	// USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
+	// Calendar is like Fixed, but a month is a calendar month in UTC instead of 30 days. It
+	// corresponds to the setting USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
 	Calendar
 )
 
 var windowNames = [...]string{"sliding", "fixed", "calendar"}
 
-// String returns the name that [ParseWindow] parses.
+// String returns the name of w, which [ParseWindow] parses.
 func (w Window) String() string { return windowNames[w] }
 
 // ParseWindow parses "sliding", "fixed" or "calendar". "" means the default.
@@ -43,23 +43,23 @@ func ParseWindow(name string) (Window, error) {
 	return Window(i), nil
 }
 
-// Headers selects the header fields that answers ask Envoy to add. The fields describe a limit that
-// is exceeded or, if there is none, the limit with the least left.
+// Headers selects the header fields that Envoy is told to add to its responses. The fields describe
+// a limit that is exceeded or, if there is none, the limit with the fewest remaining hits.
 type Headers uint8
 
 const (
-	// HeadersDefault is HeadersAll with [Sliding], and HeadersNone with [Fixed] and [Calendar],
-	// which is also the default of envoyproxy/ratelimit.
+	// HeadersDefault means HeadersAll with [Sliding], and HeadersNone with [Fixed] and [Calendar].
+	// HeadersNone is also the default of envoyproxy/ratelimit.
 	HeadersDefault Headers = iota
 	// HeadersNone adds no fields.
 	HeadersNone
-	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, or the names
-	// in [HeaderNames], as envoyproxy/ratelimit does if configured.
+	// HeadersUpstream adds RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset, which
+	// envoyproxy/ratelimit can be configured to add. [HeaderNames] can rename these fields.
 	HeadersUpstream
 	// HeadersAll adds the fields of HeadersUpstream, and X-RateLimit-Limit, X-RateLimit-Remaining
-	// and X-RateLimit-Reset. To a denial, it also adds Retry-After unless waiting does not help,
-	// and X-RateLimit-Denial, an id for "stint why", if there is an observer. Resets are in seconds
-	// from now.
+	// and X-RateLimit-Reset. If a request is denied, it also adds Retry-After, unless waiting does
+	// not help. If there is an observer, it also adds X-RateLimit-Denial to denials, with an ID for
+	// "stint why". The values of the reset fields are in seconds from now.
 	HeadersAll
 )
 
@@ -74,7 +74,7 @@ func ParseHeaders(name string) (Headers, error) {
 	return Headers(i), nil
 }
 
-// HeaderNames renames header fields. An empty name means the default.
+// HeaderNames are the names of header fields. An empty name means the default.
 type HeaderNames struct{ Limit, Remaining, Reset string }
 
 // Options configures a [Service]. The zero value is ready to use.
@@ -84,44 +84,46 @@ type Options struct {
 	// StopOverLimit applies to Fixed and Calendar windows: if one descriptor of a request is over
 	// its limit, the other descriptors are not charged, as with
 	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in envoyproxy/ratelimit. All descriptors are checked
-	// before any is charged, so concurrent requests may be charged in part. An exceeded limit in
-	// shadow or quota mode also keeps other descriptors from being charged, although it lets the
-	// request through. Sliding windows have neither flaw, and ignore this option.
+	// before any of them is charged, so concurrent requests may be charged in part. An exceeded
+	// limit in shadow or quota mode also keeps other descriptors from being charged, although it
+	// does not deny the request. Sliding windows have neither problem, and ignore this option.
 	StopOverLimit bool
-	// Failure defines how to answer requests that the store cannot decide. The default of its
-	// Budget is 15 ms. With [stint.FailError], these requests fail with UNAVAILABLE, and Envoy
+	// Failure defines how to answer requests that the store cannot decide. If its Budget is 0, the
+	// budget is 15 ms. With [stint.FailError], these requests fail with UNAVAILABLE, and Envoy
 	// applies its failure_mode_deny.
 	Failure stint.FailurePolicy
-	// Headers selects header fields. The default is HeadersDefault.
+	// Headers selects the header fields. The default is HeadersDefault.
 	Headers     Headers
 	HeaderNames HeaderNames
 	// Metadata adds dynamic metadata to answers: the request, and the metadata of the descriptors
 	// that passed.
 	Metadata bool
-	// ShadowMode answers OK to every request, as if every limit were in shadow mode. Statuses still
-	// show which limits are exceeded.
+	// ShadowMode answers every request with OK, as if every limit were in shadow mode. The statuses
+	// of descriptors still show which limits are exceeded.
 	ShadowMode bool
 	// QuotaMode treats every limit as if it were in quota mode, and a descriptor without a limit as
 	// a quota with room. An unlimited descriptor is not a quota.
 	QuotaMode bool
 	// Public makes [Service.JSONHandler] serve all callers. By default, it serves only callers on
 	// this host that address it as localhost or by its IP address. Any caller can use up the limits
-	// of any subject, so require a token or a certificate in front of the handler.
+	// of any subject. If Public is set, require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits lets requests give hits back. This lets any caller undo all use of a limit, so
-	// set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token or a
+	// NegativeHits allows requests to give hits back. Any caller can then undo all use of a limit,
+	// so set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token or a
 	// certificate.
 	NegativeHits bool
-	// Observer receives a [*policy.Verdict] for each descriptor, and one for a request that could
-	// not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer may be
-	// nil.
+	// Observer receives a [*policy.Verdict] for each descriptor, or a single one for a request that
+	// could not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer
+	// may be nil.
 	Observer stint.Observer
-	// Stats counts requests under the names of envoyproxy/ratelimit. It may be nil.
+	// Stats counts requests in metrics with the names that envoyproxy/ratelimit uses. It may be
+	// nil.
 	Stats *Stats
 	// Logger logs events that are not part of a decision, such as failed refunds. The default is
 	// slog.Default().
 	Logger *slog.Logger
-	// Now replaces the clock, for tests that also replace the store's clock. Nil means time.Now.
+	// Now replaces the clock, for tests that also replace the store's clock. If it is nil, time.Now
+	// is used.
 	Now func() time.Time
 }
 

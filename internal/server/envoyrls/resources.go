@@ -20,11 +20,10 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// resourceType is the type of the resources of a configuration over xDS.
 const resourceType = "type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig"
 
-// filesOf returns resources as files, so that a change of the resources shows as a change of the
-// files. It sorts them by name, because they arrive in no particular order.
+// filesOf converts resources to files, so that a changed resource can be detected like a changed
+// file. It sorts them by name, because resources arrive in no particular order.
 func filesOf(received []*anypb.Any) []reload.File {
 	files := make([]reload.File, 0, len(received))
 	for i, resource := range received {
@@ -52,8 +51,8 @@ func rulesOf(resource *anypb.Any) (*rlsconfv3.RateLimitConfig, error) {
 	return rules, nil
 }
 
-// readResources parses resources from [filesOf] as a configuration, as [Read] does with files. An
-// error is a [*config.Error] with every mistake in every resource.
+// readResources parses the results of [filesOf] as a configuration, like [Read]. The error is a
+// [*config.Error] with every mistake in every resource.
 func readResources(files []reload.File, mergeDomains bool) (*Config, error) {
 	r := newReader(mergeDomains)
 	r.resources = true
@@ -72,8 +71,8 @@ func readResources(files []reload.File, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// nodeOf returns the content of a file with the same rules as a resource. The keys in files are the
-// names of the resource's fields.
+// nodeOf converts a resource to the root node of a file with the same rules. The keys in files have
+// the same names as the fields of resources.
 func nodeOf(resource []byte) (*yaml.Node, error) {
 	var decoded anypb.Any
 	if err := proto.Unmarshal(resource, &decoded); err != nil {

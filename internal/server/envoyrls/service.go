@@ -29,7 +29,8 @@ type Service struct {
 	config    atomic.Pointer[Config]
 	exchanges sync.Pool
 
-	amending sync.WaitGroup // calls to the store that may continue after their request was answered
+	// amending waits for calls to the store that may continue after their request was answered.
+	amending sync.WaitGroup
 
 	complaints, refusals logsample.Sampler
 
@@ -38,9 +39,9 @@ type Service struct {
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
-// NewService returns a service that decides by the configuration, over a store. If config is nil,
-// requests fail with UNAVAILABLE until [Service.Swap]. The options must be valid. Call
-// [Service.Close] after the last request.
+// NewService returns a service that decides by config. If config is nil, requests fail with
+// UNAVAILABLE until [Service.Swap] is called. The options must be valid. Call [Service.Close] after
+// the last request.
 func NewService(store stint.Store, config *Config, o Options) *Service {
 	o.fill()
 	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, "--envoy-token-file", o.Logger)}
@@ -56,7 +57,7 @@ func NewService(store stint.Store, config *Config, o Options) *Service {
 	return s
 }
 
-// Swap puts a configuration in force, and returns the changes. Requests in progress keep the old
+// Swap puts config in force, and returns the changes. Requests in progress are decided by the old
 // configuration. A counter belongs to a descriptor and a window, not to a configuration, so a
 // changed limit keeps its history.
 func (s *Service) Swap(config *Config) reload.InForce {
@@ -74,9 +75,9 @@ func (s *Service) Swap(config *Config) reload.InForce {
 // Config returns the configuration in force, or nil if there is none yet.
 func (s *Service) Config() *Config { return s.config.Load() }
 
-// LimitsOf returns the limits on a subject, and their path in the configuration. It returns none if
-// the subject does not belong to Envoy's service, if its name is a hash, or if the configuration has
-// no limit on its descriptor.
+// LimitsOf returns the limits of a subject, and the path of the limits in the configuration. It
+// returns none if the subject does not belong to Envoy's service, if the subject is a hash, or if
+// the configuration has no limit for its descriptor.
 func (s *Service) LimitsOf(subject string) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	config := s.config.Load()
@@ -91,8 +92,8 @@ func (s *Service) LimitsOf(subject string) (rule string, limits []stint.Limit) {
 	return found.key, found.limits[s.options.Window]
 }
 
-// Close waits, for at most one second, for calls to the store that continue after their request was
-// answered. Call it after all requests have been answered, and before the store is closed.
+// Close waits, for one second at most, for calls to the store that continue after their request was
+// answered. Call Close after all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()
 	return nil
@@ -134,17 +135,17 @@ func (s *Service) respond(ctx context.Context, c *call, r *rlsv3.RateLimitReques
 	return nil
 }
 
-// Bounds on a request. Each descriptor may be a counter of its own, and require a call to the
-// store. Envoy sends at most one descriptor for each rate limit of a route, with one entry for each
-// of its actions. Envoy's configuration determines both numbers, never a client; Envoy Gateway
-// allows 64 rules.
+// Bounds on a request. Each descriptor may have its own counter, and may need a call to the store.
+// Envoy sends at most one descriptor for each rate limit of a route, with one entry for each action
+// of the rate limit. Both numbers are determined by Envoy's configuration, never by a client. Envoy
+// Gateway allows 64 rules.
 const (
 	maxDescriptors = 256
-	maxEntries     = 4096 // of all descriptors together
+	maxEntries     = 4096 // in all descriptors together
 )
 
-// check returns an error for a request that the service refuses without looking at the limits. If
-// envoyproxy/ratelimit refuses the request, too, the error has the same code and text, so that
+// check returns an error for a request that the service refuses without considering limits. If
+// envoyproxy/ratelimit also refuses the request, the error has the same code and text, so that
 // users who search for it find existing advice.
 func (s *Service) check(r *rlsv3.RateLimitRequest) error {
 	descriptors := r.GetDescriptors()
@@ -185,10 +186,10 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 	return s.slide(ctx, c)
 }
 
-// countApart decides a request by fixed windows, in which every descriptor counts separately.
+// countApart decides a request by fixed windows, which count every descriptor separately.
 //
-// With StopOverLimit, it first peeks at all descriptors. The peeks nevertheless charge descriptors
-// that are over their limits (see countFixed), and make refunds.
+// With StopOverLimit, it first peeks at all descriptors. A peek charges a descriptor that is over
+// its limit (see countFixed), and makes refunds.
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
@@ -196,7 +197,7 @@ func (s *Service) countApart(ctx context.Context, c *call) error {
 	if err := s.takeApart(ctx, c, anyItem, stint.ModePeek); err != nil || c.exceeds() {
 		return err
 	}
-	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // the peeks have already made the refunds
+	return s.takeApart(ctx, c, notRefund, stint.ModeTake) // the peeks have made the refunds
 }
 
 func notRefund(it *item) bool { return !it.refund }
@@ -216,8 +217,8 @@ func failure(ctx context.Context, err error) error {
 	return status.Error(codes.Unavailable, "stint: the store cannot decide")
 }
 
-// complainEvery is the minimum interval between log records of failures of the store. It is also
-// the interval for refused requests.
+// complainEvery is the minimum interval between log records about failures of the store, and
+// between log records about refused requests.
 const complainEvery = 10 * time.Second
 
 // complain logs a failure of the store that does not change an answer, at most once per

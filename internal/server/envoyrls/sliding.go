@@ -7,12 +7,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// slide decides a request by sliding windows: it charges either all limits or none, apart from
-// chargeUsed.
+// slide decides a request by sliding windows. It charges either all limits or none; chargeUsed
+// makes an exception.
 //
-// Limits in shadow mode never deny, and limits in quota mode deny only if all of them do. So they
-// cannot be in the same request to the store as the other limits. They are decided after the other
-// limits, and charged only if the request is allowed.
+// Limits in shadow mode never deny, and limits in quota mode deny only if all of them are exceeded.
+// So they cannot be in the same request to the store as the other limits. They are decided later,
+// and charged only if the request is allowed.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
@@ -22,7 +22,7 @@ func (s *Service) slide(ctx context.Context, c *call) error {
 }
 
 func (s *Service) takeAll(ctx context.Context, c *call) error {
-	if len(c.items) == 1 { // true for most requests; with one item, there is never anything to undo
+	if len(c.items) == 1 { // as in most requests; there is then never anything to undo
 		if it := &c.items[0]; it.counted() {
 			return s.takeAlone(ctx, c, it, stint.ModeTake)
 		}
@@ -51,20 +51,20 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 	return nil
 }
 
-// chargeUsed charges hits for which there was no room, if they belong to a stream that ends. If the
-// cost is known only afterward, Envoy sends one request when a stream begins, and another with the
-// hits when the stream ends. By then the hits have been used, whether or not there is room. The
-// answer is still a denial.
+// chargeUsed charges hits at the end of a stream for which there was no room. If the cost of a
+// stream is known only afterward, Envoy sends one request when the stream begins, and another one
+// with the hits when the stream ends. By then, the hits have been used, whether or not there is
+// room. The answer is still a denial.
 //
 // A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
-// to streams in two cases. In the first, an earlier request had zero hits, and so only peeked. In
-// the second, this descriptor has its own number of hits, but an earlier descriptor had none and
-// counted one hit.
+// to streams in two cases. In the first case, an earlier request had zero hits, and so only peeked.
+// In the second case, the descriptor has its own number of hits, but an earlier descriptor had none
+// and counted one hit.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !c.exceeds() {
 		return
 	}
-	denied := c.denied() // unless the request is denied, items with room have been charged
+	denied := c.denied() // if not denied, items with room have already been charged
 	for _, head := range c.counters(func(it *item) bool { return (denied || it.over) && it.used() }) {
 		it := &c.items[head]
 		if it.asked[0] = c.united(head); it.asked[0].Cost == 0 {
@@ -81,7 +81,7 @@ func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	}
 }
 
-// note records how requests use the limit. [item.used] reads the record.
+// note records how requests use the limit, for [item.used].
 func (r *rule) note(hits int64, own bool) {
 	switch {
 	case hits == 0 && !r.looked.Load():
@@ -99,8 +99,8 @@ func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
 func inShadowMode(it *item) bool { return it.rule.shadow }
 
 // takeTogether decides the items whose limits must all have room, in one request to the store. If
-// there are more counters than a request can have claims, it sends several requests, one after the
-// other. If one of them is denied, it gives back all charges. It returns the charges.
+// there are more counters than a request can have claims, it sends several requests, one after
+// another. If one of them is denied, it gives back all charges. It returns the charges that remain.
 func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
 	heads := c.counters(enforced)
 	var charges []stint.Charge
@@ -130,8 +130,8 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	return charges, nil
 }
 
-// united returns one claim for all items of a counter: the sum of their hits, under the lowest of
-// their limits. Their limits differ only if a request includes a limit of its own.
+// united returns one claim for all items with the counter of the item head: the sum of their hits,
+// under the lowest of their limits. Their limits differ only if a request contains limits.
 func (c *call) united(head int) stint.Claim {
 	claim := c.items[head].claim(Sliding)
 	for i := c.items[head].next; i != 0; i = c.items[i].next {
@@ -144,7 +144,7 @@ func (c *call) united(head int) stint.Claim {
 	return claim
 }
 
-// spread copies a decision on counters to their items.
+// spread copies a decision about counters to the items of the counters.
 func (c *call) spread(heads []int, d *stint.Decision) {
 	for k, head := range heads {
 		c.items[head].noteCharge(&d.Charge, k)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Stats counts requests under the names of envoyproxy/ratelimit's metrics in Prometheus, for
+// Stats counts requests in Prometheus metrics with the names that envoyproxy/ratelimit uses, for
 // dashboards that were made for that service. It has five series per configured limit, so it is off
 // by default. If a descriptor is over its limit, all its hits count as over the limit.
 type Stats struct {
@@ -17,19 +17,18 @@ type Stats struct {
 
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
-	loaded, refused  prometheus.Counter // numbers of configurations
+	loaded, refused  prometheus.Counter // configurations
 
-	// Hits by domain and keys. Limits of older configurations are kept.
+	// Hits by domain and keys. The counters of limits that are no longer configured are kept.
 	total, over, nearLimit, within, shadow *prometheus.CounterVec
 }
 
-// counts are the counters of a limit.
 type counts struct{ total, over, near, within, shadow prometheus.Counter }
 
 const statsPrefix = "ratelimit_service_"
 
-// NewStats returns Stats with all counters at zero. near is a share of each limit: hits above it
-// count as near the limit.
+// NewStats returns Stats with all counters at zero. near is a share of every limit: hits above this
+// share count as near the limit.
 func NewStats(near float64) *Stats {
 	method := prometheus.Labels{"grpc_method": "ShouldRateLimit"}
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
@@ -60,8 +59,8 @@ func NewStats(near float64) *Stats {
 // address matches an IPv4 address. statLabels does not split an address at its dots.
 var address = regexp.MustCompile(`\d+\.\d+\.\d+\.\d+`)
 
-// statLabels returns the domain and the first two keys of a limit. It splits the key at dots, like
-// the StatsD mapping of envoyproxy/ratelimit.
+// statLabels returns the domain and the first two keys of a limit. It splits the path of the limit
+// at dots, like the StatsD mapping of envoyproxy/ratelimit.
 func statLabels(key string) []string {
 	key = strings.NewReplacer(":", "_", "|", "_").Replace(key)
 	key = address.ReplaceAllStringFunc(key, func(ip string) string { return strings.ReplaceAll(ip, ".", "_") })
@@ -70,7 +69,7 @@ func statLabels(key string) []string {
 	return labels
 }
 
-// attach gives each limit of a configuration its counters.
+// attach sets the counters of each limit of a configuration.
 func (s *Stats) attach(c *Config) {
 	for _, r := range c.rules {
 		labels := statLabels(r.key)
@@ -82,7 +81,7 @@ func (s *Stats) attach(c *Config) {
 	}
 }
 
-// Configured counts a configuration that was loaded, or refused if err is not nil.
+// Configured counts a loaded configuration or, if err is not nil, a refused one.
 func (s *Stats) Configured(err error) {
 	if err != nil {
 		s.refused.Inc()
@@ -91,7 +90,6 @@ func (s *Stats) Configured(err error) {
 	}
 }
 
-// count counts a request.
 func (s *Stats) count(c *call, took time.Duration, err error) {
 	s.requests.Inc()
 	s.took.Observe(took.Seconds())

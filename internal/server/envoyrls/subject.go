@@ -9,19 +9,19 @@ import (
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 )
 
-// A counter's subject is its descriptor in a readable, unique form:
+// The subject of a counter consists of a domain and a descriptor, in a readable and unique form:
 //
 //	envoy:messaging:message_type=marketing,to_number=2061111111
 //
-// Separators within the parts are escaped, for example as %2c. Requests choose the length of
-// descriptors, so a subject that would be too long is a hash instead: envoy#….
+// Separators within the parts are escaped, for example as %2c. Clients can make descriptors long,
+// so a subject that would be longer than maxSubject is replaced by its hash: envoy#….
 const (
 	subjectPrefix = "envoy:"
 	hashPrefix    = "envoy#"
 	maxSubject    = 4 << 10
 )
 
-// subjectOf returns the prefix of the subjects of a domain.
+// subjectOf returns the prefix of the subjects of all counters in a domain.
 func subjectOf(domain string) string {
 	return string(append(appendEscaped([]byte(subjectPrefix), domain, ":%"), ':'))
 }
@@ -41,7 +41,7 @@ func appendDescriptor(b []byte, d *commonv3.RateLimitDescriptor) []byte {
 	return b
 }
 
-// appendEscaped appends a text with all reserved characters escaped.
+// appendEscaped appends text to b, with all reserved characters escaped.
 func appendEscaped(b []byte, text, reserved string) []byte {
 	for {
 		i := strings.IndexAny(text, reserved)
@@ -55,7 +55,7 @@ func appendEscaped(b []byte, text, reserved string) []byte {
 	}
 }
 
-// finishSubject returns the subject, or its hash if it is too long.
+// finishSubject returns the subject b or, if it is too long, its hash.
 func finishSubject(b []byte) string {
 	if len(b) <= maxSubject {
 		return string(b)

@@ -14,10 +14,10 @@ const maxParallel = 16
 
 func anyItem(*item) bool { return true }
 
-// request returns a request to the store, which has until the deadline to answer it.
+// request returns a request to the store. The store must answer it before the deadline.
 func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.Mode) stint.Request {
 	r := stint.Request{Claims: claims, Mode: mode, Failure: &s.options.Failure}
-	// If nearly all of the budget is left, use the configured policy as it is, which saves an
+	// If nearly all of the budget is left, use the configured policy itself, which saves an
 	// allocation.
 	if left := time.Until(deadline); left < r.Failure.Budget/16*15 {
 		r.Failure = &stint.FailurePolicy{Mode: r.Failure.Mode, Budget: max(left, 1)}
@@ -25,15 +25,15 @@ func (s *Service) request(deadline time.Time, claims []stint.Claim, mode stint.M
 	return r
 }
 
-// counters groups the picked items by counter. It returns the first item of each counter; the other
-// items are linked to it.
+// counters groups the picked items by counter. It returns the index of the first item of each
+// counter; the other items are linked to it.
 func (c *call) counters(pick func(*item) bool) []int {
 	c.heads = c.heads[:0]
 	type counter struct {
 		subject string
 		window  time.Duration
 	}
-	var index map[counter]int // nil for fewer than MaxClaims counters, which are searched linearly
+	var index map[counter]int // nil for fewer than MaxClaims counters: they are searched linearly
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.counted() || !pick(it) {
@@ -71,7 +71,7 @@ func (c *call) counters(pick func(*item) bool) []int {
 	return c.heads
 }
 
-// claim returns the item as a claim for the store.
+// claim returns the claim for the item in a request to the store.
 func (it *item) claim(w Window) stint.Claim {
 	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
 	switch limit := it.rule.max(); {
@@ -84,13 +84,13 @@ func (it *item) claim(w Window) stint.Claim {
 	return c
 }
 
-// neverFits reports whether the item costs more than its limit allows in a window.
+// neverFits reports whether the item costs more than its limit ever allows in a window.
 func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 
-// takeApart decides each picked item separately: different counters in parallel, and items of one
-// counter in order.
+// takeApart decides each picked item separately. Items with different counters are decided in
+// parallel, items with the same counter in order.
 func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
 	heads := c.counters(pick)
 	switch len(heads) {
@@ -113,7 +113,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 		group.Go(work)
 	}
 	func() {
-		defer group.Wait() // after a panic, too, because the call is reused
+		defer group.Wait() // even after a panic, because the call is reused
 		work()
 	}()
 	for _, err := range errs {
@@ -124,7 +124,7 @@ func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool,
 	return nil
 }
 
-// takeInOrder decides an item and the items of the same counter that follow it.
+// takeInOrder decides item i and the following items with the same counter.
 func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mode) error {
 	for {
 		it := &c.items[i]
@@ -159,8 +159,8 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 	return nil
 }
 
-// use sets the usage of the item's limit to the kth usage of a decision. If the store could not
-// decide, the limit counts as used up until the request may be tried again.
+// use sets the usage of the item to the kth usage of a decision. If the store could not decide, the
+// limit counts as used up until the request may be repeated.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]
@@ -172,8 +172,8 @@ func (it *item) use(d *stint.Decision, k int) {
 	}
 }
 
-// noteCharge records how many units the kth claim of a charge took from the item's counter in the
-// store. Leased units, and charges of the fallback, do not count.
+// noteCharge records how many units claim k of a charge took from the item's counter in the store.
+// Leased units and charges of the fallback do not count.
 func (it *item) noteCharge(c *stint.Charge, k int) {
 	if c.Data().ID != 0 && !c.Data().Fallback && !c.Data().IsLeased(k) {
 		it.charged = c.Claims()[k].Cost

@@ -33,42 +33,43 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// XDSConfig configures an [XDS]: the server that sends the rules, and how to use them.
+// XDSConfig configures an [XDS]. It specifies the server that sends the rules, and what happens to
+// the rules.
 type XDSConfig struct {
 	// Server is the host:port of an aggregated discovery service, such as Envoy Gateway's.
 	Server string
-	// NodeID and NodeMetadata identify this client to the server, which sends each node its own
-	// rules.
+	// NodeID and NodeMetadata identify this client to the server, which sends different rules to
+	// different nodes.
 	NodeID       string
 	NodeMetadata map[string]string
 	// Headers are added to the gRPC call.
 	Headers map[string]string
-	// TLS encrypts the connection. Every connection reads Files again. ServerName is the name that
-	// the server's certificate must have. By default, it is the host of Server.
+	// TLS encrypts the connection. Files are read again for every connection. ServerName is the
+	// name that the server's certificate must have. By default, it is the host in Server.
 	TLS        bool
 	Files      tlsfiles.Files
 	ServerName string
-	// MaxMessage is the maximum size of a server message in bytes. The default is 16 MiB.
+	// MaxMessage is the maximum size of a message from the server, in bytes. The default is 16 MiB.
 	MaxMessage int
 	// MergeDomains has the same meaning as in [Read].
 	MergeDomains bool
 
-	// Use puts rules in force.
+	// Use puts a configuration in force.
 	Use func(*Config) reload.InForce
-	// Reloaded is called after every change and every refused change. The first rules count as a
-	// change.
+	// Reloaded is called after every change of the rules and after every refused change. The first
+	// rules count as a change.
 	Reloaded func(reload.Result)
 	Logger   *slog.Logger
 }
 
-// XDS receives rules from a server. It is a client of the state-of-the-world protocol. It refuses
-// rules with a mistake, reports all mistakes to the server, and keeps the last good rules in force,
-// even without a connection. It is safe for concurrent use.
+// XDS receives rules from a server, as a client of the state-of-the-world protocol. If rules have
+// mistakes, it refuses them and reports all mistakes to the server. The last good rules stay in
+// force, even without a connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
 	received atomic.Pointer[[]reload.File]
 	rules    *reload.Watcher
-	begun    bool // whether rules have been in force
+	begun    bool // whether any rules have been put in force
 	dial     func(ctx context.Context, address string) (net.Conn, error)
 
 	mu     sync.Mutex
@@ -76,7 +77,7 @@ type XDS struct {
 	losses logsample.Sampler
 }
 
-// NewXDS returns a client that is not connected; [XDS.Run] connects it.
+// NewXDS returns a client. It does not connect before [XDS.Run] is called.
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
@@ -100,14 +101,14 @@ func NewXDS(c XDSConfig) *XDS {
 	return x
 }
 
-// Path returns the name of the server for logs.
+// Path returns a name for the server, for logs.
 func (x *XDS) Path() string { return "xds://" + x.c.Server }
 
 // Reload reads the last received rules again.
 func (x *XDS) Reload() reload.Result { return x.rules.Reload() }
 
-// Last returns the result of reading the last rules. If the rules have no mistakes but there is no
-// connection, the error says why there is no connection.
+// Last returns the result of reading the rules that were received last. If they have no mistakes
+// but there is no connection, the error says why.
 func (x *XDS) Last() reload.Result {
 	r := x.rules.Last()
 	x.mu.Lock()
@@ -120,18 +121,18 @@ func (x *XDS) Last() reload.Result {
 
 const (
 	// minRetry and maxRetry bound the wait before the next connection. One attempt per second costs
-	// the server little. If the rules have changed during an outage, they take effect within a
-	// second of its end.
+	// the server little. If rules change during an outage, they take effect within a second after
+	// the outage.
 	minRetry = 100 * time.Millisecond
 	maxRetry = 800 * time.Millisecond
 	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
-	// lasting is how long a connection must last before the next wait is minRetry again. Without
-	// it, a server that closes each connection as soon as it has sent the rules would get a new
+	// lasting is how long a connection must last before the next wait is minRetry again. Otherwise,
+	// a server that closes each connection right after it has sent the rules would get a new
 	// connection every minRetry.
 	lasting = time.Second
-	// refusedTime is how long to wait before refusing the same rules again, because some servers
-	// resend them at once.
+	// refusedTime is how long to wait before the same rules are refused again, because some servers
+	// then immediately send them again.
 	refusedTime = 500 * time.Millisecond
 )
 
@@ -182,7 +183,7 @@ func (x *XDS) connected() {
 	x.broken = nil
 }
 
-// follow makes one connection, and answers the server's messages until the connection is lost.
+// follow opens a connection, and answers the server's messages until the connection is lost.
 func (x *XDS) follow(ctx context.Context) error {
 	options, err := x.dialOptions()
 	if err != nil {
@@ -192,16 +193,16 @@ func (x *XDS) follow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // the error does not matter
+	defer func() { _ = conn.Close() }()
 	ctx = metadata.NewOutgoingContext(ctx, metadata.New(x.c.Headers))
 	stream, err := discoveryv3.NewAggregatedDiscoveryServiceClient(conn).StreamAggregatedResources(ctx)
 	if err != nil {
 		return err
 	}
-	// A server sends rules only if their version differs from the one in the request. So the first
-	// request of a connection must not have a version that the server may use. That rules out the
-	// last acknowledged version, which a restarted server may use for other rules, and "", which
-	// go-control-plane uses when there are no rules.
+	// A server sends rules only if their version differs from the version in the request. So the
+	// version in the first request of a connection must not be one that the server may use. It
+	// cannot be the last acknowledged version, because a restarted server may use it for other
+	// rules. It cannot be "", because go-control-plane uses it when there are no rules.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
 		// After an io.EOF, Recv returns why the stream has ended.
@@ -220,8 +221,8 @@ func (x *XDS) follow(ctx context.Context) error {
 	}
 }
 
-// answer puts the received rules in force or refuses them, and prepares next, the request that
-// acknowledges or refuses them.
+// answer puts the received rules in force or refuses them. It changes next, the next request, so
+// that it acknowledges or refuses them.
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil
@@ -230,7 +231,7 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	r := x.rules.Reload()
 	if r.Err == nil {
 		next.VersionInfo = response.GetVersionInfo()
-		if !x.begun { // the watcher does not count the first rules as a change
+		if !x.begun { // the watcher does not report the first rules as a change
 			x.begun, r.Changed = true, true
 			x.c.Logger.Info("server: the first configuration of Envoy's service is in force", "path", x.Path(),
 				"resources", len(files))
@@ -249,10 +250,11 @@ func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryRespons
 	}
 }
 
-// maxReasons is the maximum size of a refusal's reasons, in bytes.
+// maxReasons is the maximum size, in bytes, of the mistakes in a refusal.
 const maxReasons = 64 << 10
 
-// mistakes returns the mistakes in err, one per line, in at most about maxReasons bytes.
+// mistakes returns the mistakes in err, one per line. It leaves out mistakes beyond maxReasons
+// bytes, and appends their number.
 func mistakes(err error) string {
 	wrong, ok := errors.AsType[*config.Error](err)
 	if !ok {
@@ -298,8 +300,8 @@ func (x *XDS) dialOptions() ([]grpc.DialOption, error) {
 	}, nil
 }
 
-// dial connects over TCP. TCP keep-alive probes detect a dead host before gRPC pings do. The pings
-// detect a server that hangs, or one that is dead behind a proxy.
+// dial connects over TCP. Keep-alive probes of TCP detect a dead host earlier than gRPC pings do.
+// The pings detect a server that hangs, or a server that is dead behind a proxy.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}
