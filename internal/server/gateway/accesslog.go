@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// The maximum lengths of text from clients and upstreams in a log record, in bytes.
+// Maximum lengths, in bytes, of text from clients and upstreams in a log record.
 const (
 	maxLoggedMethod = 16
 	maxLoggedHost   = 64
@@ -20,13 +20,13 @@ const (
 	maxLoggedCause  = 512
 )
 
-// maxRefusals is the maximum number of log records per second for denied requests, unless the
-// configuration allows more. The same maximum applies separately to requests that are refused
-// before they are charged, because no limit bounds how many of them arrive.
+// maxRefusals is the maximum number of denied requests that are logged per second, unless the
+// configuration allows more. It is also the maximum for requests that are refused before they are
+// charged, because no limit bounds how many of them arrive.
 const maxRefusals = 100
 
-// log writes the record of a request, unless the access log leaves it out. It shortens text from
-// clients and upstreams, and keeps it on one line.
+// log writes the access log record of a request, unless the configuration or sampling excludes it.
+// Text from clients and upstreams is shortened, and is kept on one line.
 func (x *requestState) log() {
 	g := x.gateway
 	level := slog.LevelInfo
@@ -56,14 +56,14 @@ func (x *requestState) log() {
 }
 
 // failed reports whether a request failed because of the gateway or its connection to the upstream.
-// A complete response of the upstream is not a failure, whatever its status.
+// A complete response from the upstream is not a failure, whatever its status.
 func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }
 
-// sampleRefusal reports whether to log a refused request, and returns the number of refused
-// requests that were not logged since the last one that was logged. If the configuration allows
-// more than maxRefusals logged denials per second, so does the access log.
+// sampleRefusal reports whether to log a refused request. It returns the number of refused requests
+// that have not been logged since the last logged one. If the configuration allows more than
+// maxRefusals logged denials per second, so does the access log.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {
@@ -130,7 +130,8 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 	return list
 }
 
-// loggable makes a text safe to log: printable ASCII, on one line, and of bounded length.
+// loggable returns s in a form that is safe to log: printable ASCII on one line. It shortens s to
+// at most most bytes, not counting escapes.
 func loggable(s string, most int) string {
 	cut := len(s) > most
 	if cut {

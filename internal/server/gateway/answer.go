@@ -33,7 +33,8 @@ var (
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )
 
-// fail answers a request if the gateway could not forward the request or its response.
+// fail is the error handler of the proxy. It answers a request if the gateway could not forward the
+// request or the response.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := stateOf(r.Context())
 	if x.conn != nil { // no HTTP answer is possible after an upgrade
@@ -43,8 +44,8 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.answer(w, x.blame(err), err)
 }
 
-// blame returns the problem that caused an error. It checks first whether the client caused the
-// error, because a request that failed because of its client must not be refunded.
+// blame returns the problem to report for err. It checks first whether the client caused the error,
+// because a request that failed because of its client must not be refunded.
 func (x *requestState) blame(err error) *problem {
 	if x.body != nil {
 		if failure := x.body.failure.Load(); failure != nil {
@@ -71,7 +72,8 @@ func (x *requestState) blame(err error) *problem {
 	return &upstreamProblem
 }
 
-// isGone reports whether the body of a request ended because the client went away.
+// isGone reports whether failure, an error from reading the request's body, means that the client
+// went away.
 func (x *requestState) isGone(failure error) bool {
 	var broken *net.OpError
 	return errors.Is(failure, io.ErrUnexpectedEOF) || errors.As(failure, &broken) ||

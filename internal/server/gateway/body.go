@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// body is the body of a request. It records read errors, so that the gateway can tell why it could
-// not forward the request.
+// body is the body of a request. It records the first read error, so that the gateway can tell why
+// it could not forward the request.
 type body struct {
 	io.ReadCloser
-	trailers func() // called at the end of the body, when its trailers have arrived
+	trailers func() // called at the end of the body, when the trailers have arrived
 	ended    atomic.Bool
 	failure  atomic.Pointer[error]
 
@@ -26,8 +26,8 @@ type body struct {
 	messages *messages                // gRPC messages; nil for other bodies
 }
 
-// drainTime is how long to read the rest of a body that is not needed. If the rest were not read, a
-// client that is still sending might not receive the answer.
+// drainTime is the time limit for reading the rest of a body that is not needed. Without this
+// reading, a client that is still sending might not receive the answer.
 const drainTime = time.Second
 
 func (b *body) Read(p []byte) (int, error) {
@@ -45,8 +45,8 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// await sets the deadline of a Read. Between messages it sets no deadline, because a client that
-// has nothing to send is not slow.
+// await sets the deadline of a Read. Between gRPC messages, it sets none, because a client that has
+// nothing to send is not slow.
 func (b *body) await() (now time.Time) {
 	now = time.Now()
 	b.mu.Lock()
@@ -58,10 +58,10 @@ func (b *body) await() (now time.Time) {
 }
 
 // note is called after a Read. It removes the deadline, because a client need not send while the
-// upstream is busy. It deducts the time spent waiting from the time left, and adds the time that
-// the data would take at the minimum rate. The time left never exceeds the timeout. So a client
-// cannot be silent for longer than the timeout, nor slower than the rate in the long run. A fast
-// start does not allow hours of silence.
+// upstream is busy. It subtracts the time spent waiting from b.left, and adds the time that the
+// data would take at the minimum rate. b.left never exceeds the timeout. So a client cannot be
+// silent for longer than the timeout, and in the long run cannot be slower than the rate, even if
+// it was fast at first.
 func (b *body) note(data []byte, waited time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -77,8 +77,8 @@ func (b *body) note(data []byte, waited time.Duration) {
 	b.left = min(b.left-waited+earned, b.timeout)
 }
 
-// release removes the timeout when the response begins. From then on the upstream decides how long
-// the request may take.
+// release removes the timeout when the response begins. After that, the upstream determines how
+// long the request may take.
 func (b *body) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -88,8 +88,8 @@ func (b *body) release() {
 	}
 }
 
-// leave gives the connection back to the server before the handler returns. From then on, a Read
-// sets no deadlines, and the rest of the body must be read within drainTime.
+// leave returns control of the connection to the server before the handler returns. After that,
+// Read sets no deadlines, and the rest of the body must arrive within drainTime.
 func (b *body) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,8 +106,8 @@ func (b *body) setDeadline(at time.Time) {
 	}
 }
 
-// drainBody discards the unread rest of an HTTP/1 body, within drainTime. Otherwise, the server
-// would wait for the rest forever.
+// drainBody discards the unread rest of an HTTP/1 body. It reads for at most drainTime; the server
+// itself would wait for the rest forever.
 func (x *requestState) drainBody() {
 	unread := !x.body.ended.Load()
 	x.body.leave()
@@ -117,15 +117,15 @@ func (x *requestState) drainBody() {
 	}
 }
 
-// watchBody wraps the body of a request that is about to be forwarded. It lets HTTP/1 bodies be
-// read while the response is written.
+// watchBody replaces the body of a request that is about to be forwarded with a [body]. It allows
+// an HTTP/1 body to be read while the response is written.
 func (x *requestState) watchBody(r *http.Request) {
 	if r.ContentLength == 0 || r.Body == nil {
 		return
 	}
 	conn := http.NewResponseController(x.ResponseWriter)
 	if r.ProtoMajor == 1 {
-		// Some writers do not support this; it is optional.
+		// Ignore the error: full duplex is optional, and some writers do not support it.
 		_ = conn.EnableFullDuplex()
 	}
 	if x.settings.MaxBody > 0 {
@@ -142,9 +142,9 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes unannounced trailers, aliases (see dropAliases) and, unless the peer is a
-// trusted proxy, reserved trailers. It removes unannounced trailers for the same reason as net/http:
-// they could set the length of a message.
+// checkTrailers removes unannounced trailers, because they could set the length of a message;
+// net/http removes them for the same reason. It also removes aliases (see dropAliases) and, unless
+// the peer is a trusted proxy, reserved trailers.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

@@ -19,13 +19,13 @@ const (
 	DefaultResponseHeaderTimeout = time.Minute
 	DefaultIdleTimeout           = 90 * time.Second
 	DefaultIdleConns             = 256
-	// defaultMinBodyRate is in bytes per second. It is the default of Apache's mod_reqtimeout. Even
-	// a slow dial-up modem sends more.
+	// defaultMinBodyRate is in bytes per second. It is also the default of Apache's mod_reqtimeout.
+	// Even a slow dial-up modem sends faster.
 	defaultMinBodyRate = 500
 	defaultSendTimeout = 30 * time.Second
 )
 
-// Validate returns an error that lists all mistakes in settings that a program passes to [New].
+// Validate returns an error that lists all mistakes in the settings that a program passes to [New].
 func Validate(c *config.Gateway) error {
 	var errs []error
 	mistake := func(format string, args ...any) { errs = append(errs, fmt.Errorf("gateway: "+format, args...)) }

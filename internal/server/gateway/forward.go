@@ -11,11 +11,11 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// reserved holds header fields that identify the sender or the target of a request. Only trusted
-// proxies may set them.
+// reserved is a set of header fields that identify the sender or the target of a request. Only
+// trusted proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns the fields that are always reserved, the fields from which the set takes
+// newReserved returns a set of the fields that are always reserved, the fields from which set takes
 // claims and client addresses, and the fields in others.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
@@ -42,22 +42,23 @@ var alwaysReserved = []string{
 	"X-Rewrite-URL", "X-Override-URL",
 	"X-Replaced-Path", "X-WAWS-Unencoded-URL", "X-Host", "X-HTTP-Host-Override", "X-Scheme", "X-URL-Scheme",
 	"Front-End-Https",
-	// Fields that CGI and WSGI programs mistake for variables of their server.
+	// Fields that CGI and WSGI programs can mistake for variables that their server has set.
 	"Script-Name", "X-Script-Name", "Path-Info", "Proxy",
 }
 
 var reservedPrefixes = []string{"X-Forwarded-", "X-Envoy-"}
 
-// has reports whether a field is reserved. The name must be in canonical form.
+// has reports whether a field is reserved. name must be in canonical form.
 func (f reserved) has(name string) bool {
+	// Some programs read fields that are named like CGI variables, such as HTTP_CLIENT_IP.
 	if rest, ok := strings.CutPrefix(name, "Http-"); ok && f.has(rest) {
-		return true // some programs read a field that is named like the CGI variable, such as HTTP_CLIENT_IP
+		return true
 	}
 	return f[name] || slices.ContainsFunc(reservedPrefixes,
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// plainName returns the canonical form of a name, with a dash for every character except letters
+// plainName returns a name in canonical form, with dashes in place of all characters except letters
 // and digits.
 func plainName(name string) string {
 	return http.CanonicalHeaderKey(strings.Map(func(c rune) rune {
@@ -68,9 +69,9 @@ func plainName(name string) string {
 	}, name))
 }
 
-// dropAliases removes fields whose names have characters other than letters, digits and dashes, as
-// nginx does. Servers that turn fields into variables, such as CGI and WSGI servers, treat
-// X_API_Key as X-API-Key, but the policies do not.
+// dropAliases removes fields whose names contain characters other than letters, digits and dashes,
+// as nginx does. Servers that turn fields into variables, such as CGI and WSGI servers, treat
+// X_API_Key like X-API-Key, but the policies do not.
 func dropAliases(h http.Header) {
 	maps.DeleteFunc(h, func(name string, _ []string) bool {
 		return strings.ContainsFunc(name, func(c rune) bool { return c != '-' && !isAlphanumeric(c) })
@@ -93,8 +94,8 @@ func (f reserved) keep(to, from http.Header) {
 	}
 }
 
-// rewrite creates the request to the upstream. Fields that the client named in Connection have
-// already been removed, so a client cannot remove fields that are set here.
+// rewrite completes p.Out, the request to the upstream. Fields that the client named in Connection
+// have already been removed, so a client cannot remove fields that are set here.
 func rewrite(p *httputil.ProxyRequest) {
 	x := stateOf(p.In.Context())
 	p.Out.URL.RawQuery = p.In.URL.RawQuery // unchanged: the gateway does not parse it
@@ -124,14 +125,15 @@ func rewrite(p *httputil.ProxyRequest) {
 	x.rewritten = true
 }
 
-// asksForWebsocket reports whether a request asks for the only upgrade that is forwarded.
+// asksForWebsocket reports whether a request asks for an upgrade to WebSocket, the only upgrade
+// that is forwarded.
 func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// setForwarded adds the peer to X-Forwarded-For and, if the request has it, to Forwarded. It sets
-// X-Real-IP unless the peer is a trusted proxy, and the original host and scheme unless such a
-// proxy has set them.
+// setForwarded adds the peer to X-Forwarded-For and, if the request has that field, to Forwarded.
+// It sets X-Real-IP unless the peer is a trusted proxy. It sets the original host and scheme unless
+// a trusted proxy has set them.
 func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	scheme := "http"
 	if in.TLS != nil {
@@ -154,7 +156,7 @@ func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	}
 }
 
-// forwardedNode returns an address in the format of Forwarded (RFC 7239, section 6).
+// forwardedNode formats an address for the field Forwarded (RFC 7239, section 6).
 func forwardedNode(a netip.Addr) string {
 	if a.Is6() {
 		return `"[` + a.String() + `]"`
@@ -162,7 +164,7 @@ func forwardedNode(a netip.Addr) string {
 	return a.String()
 }
 
-// add appends a value to a header field that is a list, and joins the field's lines into one.
+// add appends a value to a header field that is a list. It joins all lines of the field into one.
 func add(h http.Header, name, value string) {
 	if prior := h[name]; len(prior) > 0 {
 		value = strings.Join(prior, ", ") + ", " + value
@@ -170,5 +172,5 @@ func add(h http.Header, name, value string) {
 	h[name] = []string{value}
 }
 
-// trusted reports whether the set that decided the request trusts the peer as a proxy.
+// trusted reports whether the peer is a trusted proxy in the set that decided the request.
 func (x *requestState) trusted() bool { return x.verdict.Set.Trusts(x.peer) }

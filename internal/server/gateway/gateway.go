@@ -20,12 +20,12 @@ import (
 )
 
 // Gateway is a reverse proxy that forwards the requests that a guard allows. The [http.Server] that
-// serves it must limit the size of a request's header, and the time for the header to arrive.
+// serves it must limit the size of a request's header, and the time until the header has arrived.
 type Gateway struct {
 	config   config.Gateway
 	guard    *policy.Guard
-	settings atomic.Pointer[settings] // for the latest set
-	served   atomic.Uint64            // the number of requests that loggable has counted
+	settings atomic.Pointer[settings] // the settings for the latest set
+	served   atomic.Uint64            // number of requests counted for AccessLogEvery
 	// denied and malformed limit how many refused requests are logged per second.
 	denied, malformed logsample.Sampler
 
@@ -35,9 +35,8 @@ type Gateway struct {
 	upgraded   upgrades
 }
 
-// New returns a gateway that forwards the requests that a guard allows. If the guard gets a new
-// set, the gateway settings of the new set apply from the next request on. The error lists every
-// mistake in the settings.
+// New returns a gateway that forwards the requests that guard allows. If guard gets a new set, the
+// gateway settings in that set apply from the next request on. The error lists every mistake in c.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if err := Validate(&c); err != nil {
 		return nil, err
@@ -69,19 +68,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := newRequestState(g, w, r)
 	defer x.end()
 	if patience := x.settings.BodyTimeout; r.ProtoMajor == 1 && r.ContentLength != 0 && patience > 0 {
-		// The server reads the bodies of requests that are not forwarded, too, so limit the time
-		// for reading. Errors are ignored, because some writers do not support deadlines.
+		// Limit the time for reading, because the server also reads the bodies of requests that are
+		// not forwarded. Ignore the error, because some writers do not support deadlines.
 		_ = http.NewResponseController(w).SetReadDeadline(x.began.Add(patience))
 	}
 	if wrong := ambiguity(r, x.settings.PassUnusualPaths); wrong != nil {
-		x.answer(x, wrong, nil) // neither charged nor refunded
+		x.answer(x, wrong, nil) // the request is neither charged nor refunded
 	} else {
 		g.limited.ServeHTTP(x, r.WithContext(context.WithValue(r.Context(), stateKey{}, x)))
 	}
 	x.returned = true
 }
 
-// Close ends upgraded connections, waits for their handlers and closes the idle connections to
+// Close closes upgraded connections, waits for their handlers and closes idle connections to
 // upstreams. Call it after Shutdown of the [http.Server], which does not track upgraded
 // connections.
 func (g *Gateway) Close() error {
@@ -90,7 +89,7 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// answerDenied records a denial for the access log, and gives the usual answer.
+// answerDenied records a denial for the access log, and writes the usual answer.
 func answerDenied(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
 	x := stateOf(r.Context())
 	x.verdict, x.limited, x.policy = d.Verdict, true, d.Policy
@@ -117,9 +116,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept checks the header of a response before the gateway forwards it. It replaces the upstream's
-// fields about limits with the fields that the middleware wrote. The middleware's fields are set
-// again here, because an informational response clears them.
+// accept checks the header of a response before the gateway forwards the response. It replaces the
+// upstream's fields about limits with the middleware's fields. It sets the middleware's fields
+// again, because an informational response clears them.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {
@@ -127,7 +126,7 @@ func accept(resp *http.Response) error {
 	}
 	h := x.forwarded.Header()
 	if resp.StatusCode == http.StatusSwitchingProtocols {
-		// A server that is shutting down sets "Connection: close", but it no longer owns this
+		// A server that is shutting down sets "Connection: close", which must not end this
 		// connection.
 		delete(h, "Connection")
 		delete(x.fields, "Connection")
@@ -140,7 +139,8 @@ func accept(resp *http.Response) error {
 		h["Content-Type"] = nil // otherwise, net/http would guess a type
 	}
 	if len(resp.Trailer) > 0 && x.request.ProtoMajor == 1 && x.request.Method != http.MethodHead {
-		delete(resp.Header, "Content-Length") // HTTP/2 can have both; HTTP/1 has trailers only after a chunked body
+		// HTTP/1 allows trailers only after a chunked body, which has no Content-Length.
+		delete(resp.Header, "Content-Length")
 	}
 	return nil
 }

@@ -6,12 +6,12 @@ import (
 )
 
 // messages tracks the messages in the body of a gRPC request. Each message begins with five bytes
-// that include its length. A call may be silent for any time between two messages. A nil *messages
-// tracks nothing.
+// that include its length. Between two messages, a client may be silent for any time. A nil
+// *messages tracks nothing.
 type messages struct {
 	head [5]byte
 	read int   // bytes of the head read so far
-	rest int64 // bytes of the message still to read, not counting the head
+	rest int64 // bytes of the message still to read, without the head
 }
 
 // between reports whether no message is in progress. It returns false if m is nil.
@@ -35,8 +35,8 @@ func (m *messages) note(data []byte) {
 	}
 }
 
-// isGRPC reports whether bodies of a media type consist of gRPC messages. It excludes gRPC-Web,
-// whose bodies are not streams.
+// isGRPC reports whether a body of the given media type consists of gRPC messages. It returns false
+// for gRPC-Web, whose bodies are not streams.
 func isGRPC(media string) bool {
 	rest, ok := strings.CutPrefix(strings.ToLower(media), "application/grpc")
 	return ok && (rest == "" || rest[0] == '+' || rest[0] == ';')

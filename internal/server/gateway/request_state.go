@@ -14,8 +14,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// requestState holds a request and its response. It is also the ResponseWriter that the middleware
-// receives.
+// requestState is the state of a request and its response. It is also the ResponseWriter that the
+// middleware receives.
 type requestState struct {
 	http.ResponseWriter
 	gateway  *Gateway
@@ -30,7 +30,8 @@ type requestState struct {
 	limited bool
 	policy  string // the policy that limited the request
 	route   *route
-	// forwarded receives the upstream's response. fields are the header fields about limits.
+	// forwarded is the writer that receives the upstream's response. fields are the header fields
+	// about limits.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body
@@ -40,7 +41,7 @@ type requestState struct {
 	status      int
 	bytes       int64
 	writeFailed bool
-	returned    bool     // whether all handlers have returned; false during a panic, which aborts the response
+	returned    bool     // whether all handlers have returned, without a panic
 	conn        net.Conn // set after an upgrade
 	cause       error
 	id          string
@@ -55,8 +56,8 @@ func newRequestState(g *Gateway, w http.ResponseWriter, r *http.Request) *reques
 }
 
 // SetReadDeadline is called by [http.ResponseController]. The middleware sets deadlines when it
-// reads a body before the decision, and SetReadDeadline limits these to the body timeout. Otherwise
-// the server would wait forever for the rest of a body that is not forwarded.
+// reads a body before the decision. SetReadDeadline ensures that no deadline is later than the body
+// timeout. Otherwise, the server would wait forever for the rest of a body that is not forwarded.
 func (x *requestState) SetReadDeadline(at time.Time) error {
 	if patience := x.settings.BodyTimeout; patience > 0 {
 		if last := x.began.Add(patience); at.IsZero() || at.After(last) {
@@ -66,7 +67,8 @@ func (x *requestState) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
 }
 
-// setWriteDeadline replaces the server's WriteTimeout, which would limit the whole response.
+// setWriteDeadline replaces the server's WriteTimeout, which would limit the time for the whole
+// response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }
@@ -94,7 +96,7 @@ func (x *requestState) end() {
 	}
 	x.watch.Stop()
 	if x.conn == nil && x.request.ProtoMajor == 1 {
-		x.setWriteDeadline(time.Now().Add(x.settings.SendTimeout)) // for data that the server has not sent yet
+		x.setWriteDeadline(time.Now().Add(x.settings.SendTimeout)) // the server may still have data to send
 	}
 }
 
@@ -102,10 +104,10 @@ var errStalled = errors.New("gateway: the client read nothing of the response fo
 
 func (x *requestState) Unwrap() http.ResponseWriter { return x.ResponseWriter }
 
-// WriteHeader implements [http.ResponseWriter]. It drops status 100, because net/http sends its own
-// when the body is first read, and the upstream's status 100 causes that read. If an HTTP/1
-// response begins before the request's body has ended, WriteHeader makes the server close the
-// connection after the response. Otherwise, the rest of the body could be read as another request.
+// WriteHeader implements [http.ResponseWriter]. It drops status 100 from the upstream, because
+// net/http sends its own status 100 when the body is first read. If an HTTP/1 response begins
+// before the request's body has ended, WriteHeader makes the server close the connection after the
+// response. Otherwise, the rest of the body could be read as another request.
 func (x *requestState) WriteHeader(status int) {
 	if status == http.StatusContinue {
 		return
@@ -119,7 +121,7 @@ func (x *requestState) WriteHeader(status int) {
 			}
 		}
 	}
-	x.watch.Begin() // an informational response is sent at once
+	x.watch.Begin() // an informational response is sent immediately
 	x.ResponseWriter.WriteHeader(status)
 	x.watch.End()
 }
@@ -155,8 +157,8 @@ func (x *requestState) FlushError() error {
 	return err
 }
 
-// Hijack implements [http.Hijacker]. The access log does not count bytes that are sent over the
-// hijacked connection.
+// Hijack implements [http.Hijacker]. The access log does not count the bytes sent over a hijacked
+// connection.
 func (x *requestState) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, buffer, err := http.NewResponseController(x.ResponseWriter).Hijack()
 	if err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// route is a valid [config.Route], in a form that is fast to match with requests.
+// route is a valid [config.Route], in a form that can be matched quickly.
 type route struct {
 	host        string // in lower case; "" means any host
 	prefix      string // without a trailing slash; "" means any path
-	name        string // of the upstream, for logs
+	name        string // the upstream's host, for logs
 	target      *url.URL
 	http2       bool // whether the upstream uses HTTP/2 without TLS
 	strip       bool
@@ -38,10 +38,10 @@ func newRoute(r *config.Route) *route {
 	return n
 }
 
-// routes holds the routes of each host, longest prefix first.
+// routes maps hosts to their routes, with the longest prefix first.
 type routes map[string][]*route
 
-// add adds a route. It reports false, and adds nothing, if another route matches the same requests.
+// add adds a route. If another route matches the same requests, it adds nothing and returns false.
 func (t routes) add(r *route) bool {
 	same := func(other *route) bool { return other.prefix == r.prefix }
 	if slices.ContainsFunc(t[r.host], same) {
@@ -70,8 +70,8 @@ func longest(list []*route, u *url.URL) *route {
 	return nil
 }
 
-// fits reports whether a path begins with the route's prefix, in whole segments. %2f does not
-// separate segments.
+// fits reports whether the path of u begins with the route's prefix, in whole segments. A %2f does
+// not separate segments.
 func (r *route) fits(u *url.URL) bool {
 	path := u.Path
 	if path == "" {
@@ -86,9 +86,9 @@ func (r *route) fits(u *url.URL) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// point directs a URL to the upstream. If the route strips its prefix, the rest begins with exactly
-// one slash. After two slashes, many upstreams would read the first segment as a host, and handle a
-// different request than the one that was decided.
+// point changes u to the URL at the upstream. If the route strips its prefix, the rest of the path
+// begins with exactly one slash. If it began with two, many upstreams would read its first segment
+// as a host, and would handle a different request than the one that was decided.
 func (r *route) point(u *url.URL) {
 	if r.strip {
 		u.Path = u.Path[len(r.prefix):]
@@ -110,9 +110,9 @@ func (r *route) point(u *url.URL) {
 	*u = joined
 }
 
-// escapedPath returns the path as received, with invalid characters encoded. [url.URL.EscapedPath]
-// would encode the whole decoded path if there is an invalid character, and so turn encoded slashes
-// into slashes.
+// escapedPath returns the path as received, with invalid characters encoded. If there is an invalid
+// character, [url.URL.EscapedPath] would encode the decoded path, in which encoded slashes have
+// become slashes.
 func escapedPath(u *url.URL) string {
 	if u.RawPath == "" {
 		return u.EscapedPath()
@@ -133,7 +133,8 @@ func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
 
-// encoded returns how many bytes of an encoded path encode the first n bytes of the decoded path.
+// encoded returns the number of bytes at the beginning of an encoded path that encode the first n
+// bytes of the decoded path.
 func encoded(path string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(path); n-- {
@@ -145,9 +146,9 @@ func encoded(path string, n int) int {
 	return min(at, len(path))
 }
 
-// ambiguity returns the problem with a request that an upstream could read differently than the
-// policies did, or nil if there is no such problem. It also refuses requests that net/http cannot
-// send; their errors would look like a fault of the upstream.
+// ambiguity returns a problem if an upstream could read r differently than the policies did, and
+// otherwise nil. It also returns a problem for requests that net/http cannot send, because their
+// errors would look like a fault of the upstream.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !syntax.IsToken(r.Method): // net/http does not check the method in HTTP/2
@@ -162,8 +163,9 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 }
 
 // unusual reports whether a request target has a "#", or a backslash in its path. No legitimate
-// client sends these, and some servers read them as the end of the path or as a slash. Browsers do
-// send backslashes in queries. net/http itself refuses control characters.
+// client sends them, and some servers read them as the end of the path or as a slash. Backslashes
+// in queries are not unusual, because browsers send them. net/http itself refuses control
+// characters.
 func unusual(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0

@@ -9,7 +9,7 @@ import (
 )
 
 // settings are the gateway's settings while a set is in force. Settings of the program take
-// precedence over settings of the set, which take precedence over defaults.
+// precedence over settings in the set, which take precedence over defaults.
 type settings struct {
 	config.Gateway
 	set      *policy.Set
@@ -47,7 +47,7 @@ func (g *Gateway) newSettings(set *policy.Set) *settings {
 			dial:           cmp.Or(from.DialTimeout, p.DialTimeout),
 			responseHeader: max(cmp.Or(from.ResponseHeaderTimeout, p.ResponseHeaderTimeout), 0),
 		})
-		p.routes.add(r) // already checked: no two routes match the same requests
+		p.routes.add(r) // never fails: no two valid routes match the same requests
 	}
 	return p
 }

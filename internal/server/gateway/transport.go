@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// continueTimeout is how long to wait for an upstream to ask for the body of a request with
+	// continueTimeout is how long to wait until an upstream asks for the body of a request with
 	// "Expect: 100-continue".
 	continueTimeout = time.Second
-	// pingAfter and pingTimeout detect dead HTTP/2 connections.
+	// With pingAfter and pingTimeout, dead HTTP/2 connections are detected.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 10 * time.Second
 )
 
-// timeouts are the timeouts of a transportPair; 0 means no timeout. Routes with the same timeouts
+// timeouts are the timeouts of a transportPair. 0 means no timeout. Routes with the same timeouts
 // share a transportPair.
 type timeouts struct{ dial, responseHeader time.Duration }
 
-// transports holds a transportPair for each combination of timeouts that routes have had so far, so
-// that connections survive a change of the routes.
+// transports holds a transportPair for each combination of timeouts that any route has had, so that
+// connections survive a change of the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex
@@ -81,7 +81,7 @@ func newTransports(c *config.Gateway, t timeouts) *transportPair {
 	return &transportPair{usual: usual, http2: plain}
 }
 
-// roundTripper sends a request to the upstream of its route.
+// roundTripper sends each request to the upstream of the request's route.
 type roundTripper struct{}
 
 // RoundTrip implements [http.RoundTripper]. It sends upgrade requests over HTTP/1.1, because HTTP/2
@@ -94,10 +94,9 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.route.transports.usual.RoundTrip(r)
 }
 
-// bufferSize is the size of the buffers for copying the bodies of responses.
+// bufferSize is the size of the buffers with which the bodies of responses are copied.
 const bufferSize = 32 << 10
 
-// buffers is a pool of buffers of bufferSize bytes.
 type buffers struct{ pool sync.Pool }
 
 func (b *buffers) Get() []byte {
