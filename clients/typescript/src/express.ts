@@ -25,7 +25,7 @@ export type ExpressOptions<R> = Omit<LimitOptions<R>, "peer">;
 
 /**
  * Middleware for Express. It sends the address of the connection to stint. If clients connect
- * through a proxy, list the proxy under client_ip.trusted_proxies in the configuration, and send
+ * through a proxy, list the proxy under client_ip.trusted_proxies in the configuration. Also send
  * the header field that the proxy writes (headers: ["x-forwarded-for"]).
  */
 export function rateLimit<R extends ExpressRequest>(options: ExpressOptions<R>) {

@@ -21,9 +21,9 @@ export interface LimitOptions<R = Request> {
    */
   headers?: string[];
   /**
-   * Returns the question for the server, such as { subject, policy }. By default, the question is
-   * the HTTP request, with its method, path and so on. Returns undefined if the request is not
-   * limited.
+   * Returns the question to ask the server, such as { subject, policy }, or undefined if the
+   * request is not limited. By default, the question is the HTTP request, with its method, path and
+   * so on.
    */
   ask?: (request: R) => Asked | undefined | Promise<Asked | undefined>;
 }
@@ -58,7 +58,7 @@ export function denied(answer: Answer): Response {
 
 /**
  * Adds the header fields about limits to a response. A response that cannot be copied, such as
- * Response.error() or one with the status 101, stays as it is.
+ * Response.error() or a response with status 101, is returned unchanged.
  */
 export function withHeaders(response: Response, answer: Answer): Response {
   if (response.status < 200 || response.status > 599) return response;

@@ -15,13 +15,13 @@ export type FailureMode = "allow" | "deny" | "throw";
 
 export interface Options {
   /**
-   * The server, or several that share a store: if one fails, the client asks the next. Example:
-   * "http://localhost:8080".
+   * The URL of the server, such as "http://localhost:8080", or the URLs of several servers that
+   * share a store. If a server fails, the client asks the next one.
    */
   url: string | string[];
   /**
-   * A token of the server's `--api-token-file`. It is a secret, so the constructor throws an error
-   * if it runs in a browser.
+   * A token from the server's `--api-token-file`. It is a secret, so the constructor throws an
+   * error if it runs in a browser.
    */
   token?: string;
   /** The time limit for a decision in milliseconds, including retries. The default is 250. */
@@ -32,8 +32,8 @@ export interface Options {
    */
   onFailure?: FailureMode;
   /**
-   * How many denials to remember. Until the wait of a remembered denial is over, the client denies
-   * equal requests without a call. The default is 1000; 0 remembers none.
+   * The maximum number of denials to remember. Until the wait of a remembered denial is over, the
+   * client denies equal requests without a call. The default is 1000; 0 remembers none.
    */
   denyCache?: number;
   /** The function that makes the calls. The default is the global fetch. */
@@ -53,11 +53,11 @@ export interface CallOptions {
 /** A decision of the server, or of the failure mode. */
 export interface Answer extends Decision {
   /**
-   * The server's header fields about limits, to pass on to clients: RateLimit, Retry-After and
-   * others.
+   * The server's header fields about limits, such as RateLimit and Retry-After, to pass on to
+   * clients.
    */
   headers: Record<string, string>;
-  /** Why no server has decided. If it is set, the failure mode has determined all other fields. */
+  /** Why no server has decided the request. If it is set, the failure mode determined all other fields. */
   failed?: StintError;
 }
 
@@ -66,7 +66,7 @@ export class StintError extends Error {
   override name = "StintError";
   constructor(
     message: string,
-    /** The status of the answer; 0 if there is none. */
+    /** The status of the answer, or 0 if there is no answer. */
     readonly status: number,
     /** The server's explanation. */
     readonly problem?: Problem,
@@ -101,13 +101,13 @@ export class Stint {
   }
 
   /**
-   * Charges a request if there is room. A request without an id gets one, so that a retry is not
-   * charged again.
+   * Decides a request, and charges it if there is room. A request without an id gets one, so that a
+   * retry is not charged again.
    */
   async take(request: Request, options: CallOptions = {}): Promise<Answer> {
     const key = JSON.stringify(request);
     // If #amend replaces this.#denials during the call, the answer may be out of date. It is then
-    // stored in the old map, and so is forgotten.
+    // stored in the old map, which is no longer used.
     const denials = this.#denials;
     const known = denials.get(key);
     if (known) {
@@ -134,11 +134,11 @@ export class Stint {
   }
 
   /**
-   * Answers when it is the request's turn: first come, first served across all processes. A request
-   * joins the line at most 30 seconds before its turn. With a timeout or max_wait_seconds, wait
-   * denies a request as soon as it is known that the turn will not come in time. If the signal ends
-   * the call, the request leaves the line. While no server answers, the client asks again every
-   * second until the timeout.
+   * Waits until the request is allowed. Requests are served in order of arrival across all
+   * processes. A request joins the line at most 30 seconds before its turn. With a timeout or
+   * max_wait_seconds, wait denies a request as soon as it is known that its turn will not come in
+   * time. If the signal ends the call, the request leaves the line. While no server answers, the
+   * client asks again every second until the timeout.
    */
   async wait(request: WaitRequest, options: CallOptions = {}): Promise<Answer> {
     const end = Date.now() + Math.min(options.timeout ?? Infinity, (request.max_wait_seconds ?? Infinity) * 1000);
@@ -162,7 +162,7 @@ export class Stint {
     }
   }
 
-  /** Replaces the charged cost with the true cost. A charge can be settled or refunded only once. */
+  /** Replaces the charged cost with the actual cost. A charge can be settled or refunded only once. */
   settle(decision: Charged, cost: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("settle", decision, amount(cost), options);
   }
@@ -178,25 +178,25 @@ export class Stint {
   }
 
   /**
-   * Sends a heartbeat, which renews a hold or a place for its full length. It can report what has
-   * been used so far.
+   * Sends a heartbeat, which renews a hold or a place for its full length. The heartbeat can report
+   * what has been used so far.
    */
   extend(decision: Charged, used?: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("extend", decision, used === undefined ? {} : amount(used), options);
   }
 
   /**
-   * Takes a request with estimated costs and holds them for hold_seconds (60 unless set).
+   * Takes a request with estimated costs, and holds them for hold_seconds (60 unless set).
    * Heartbeats renew the hold until it is settled, refunded or released. If this process dies, the
-   * costs are given back, except what heartbeats have reported as used.
+   * costs are given back, except costs that heartbeats have reported as used.
    */
   async hold(request: Request, options: CallOptions = {}): Promise<Held> {
     return new Held(this, await this.take({ ...request, hold_seconds: request.hold_seconds ?? 60 }, options));
   }
 
   /**
-   * Pauses the calls of all processes to an API, because the API asked one of them to pause. Needs
-   * a token. Returns the pause in force.
+   * Pauses the calls of all processes to an API, because the API has asked one of them to pause.
+   * Requires a token. Returns the pause in force.
    */
   async cooldown(api: string, seconds: number, options: CallOptions = {}): Promise<Pause> {
     const [pause] = await this.#post<Pause>("cooldown", { api, for_seconds: seconds }, options, amendTimeout, "paused_seconds");
@@ -232,9 +232,9 @@ export class Stint {
   }
 
   /**
-   * Asks one server after the other, at most twice each, until the timeout. It begins with the
-   * server that answered last. Repeating a take or a change of a charge is safe, because the repeat
-   * has the same id or charge. An answer that lacks `member` counts as a failure.
+   * Asks the servers in turn, each at most twice, until the timeout. Begins with the server that
+   * answered last. Repeating a take or an amendment of a charge is safe, because the repeat has the
+   * same id or charge. An answer that lacks `member` counts as a failure.
    */
   async #post<T>(operation: string, body: object, options: CallOptions, usual: number, member: keyof T): Promise<[T, Record<string, string>]> {
     const time = options.timeout ?? usual;
@@ -286,7 +286,7 @@ export class Stint {
   }
 }
 
-/** The charge to change, or the decision that has it. */
+/** A charge, or the decision that contains it. */
 export type Charged = { charge: Charge } | Charge;
 
 /** A decision whose estimated costs are held. When the work ends, settle, refund or release it. */
@@ -365,8 +365,8 @@ export function refusal(answer: Answer): { status: number; body: string } {
 const mistaken = (err: StintError) => [400, 404, 405, 413, 415].includes(err.status);
 
 /**
- * Reports whether a failed call may succeed if it is repeated. A call that the server refused, for
- * example because it has no token, will not.
+ * Reports whether a failed call may succeed if it is repeated. A call that the server has refused,
+ * for example because it has no token, will not.
  */
 const passing = (err: unknown) => err instanceof StintError && (err.status < 400 || err.status === 429 || err.status >= 500);
 
@@ -387,7 +387,7 @@ const timer = (milliseconds: number) => Math.min(Math.max(Math.ceil(milliseconds
 const amount = (cost: Amount): Partial<SettleRequest & ExtendRequest> =>
   typeof cost === "number" ? { cost } : { costs: cost };
 
-/** Returns the decision that the failure mode makes. */
+/** Returns the decision that the failure mode makes if no server decides. */
 function undecided(allowed: boolean): Answer {
   return {
     allowed, tier: "", policy: "", route: "", skipped: "", cost: 1, retry_after_seconds: allowed ? 0 : 1,
@@ -397,7 +397,7 @@ function undecided(allowed: boolean): Answer {
 }
 
 /**
- * Returns a remembered denial with its times counted from now. It leaves out the header fields that
+ * Returns a remembered denial, with times that count from now. It leaves out the header fields that
  * the client cannot update.
  */
 function delayed(answer: Answer, seconds: number): Answer {
