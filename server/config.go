@@ -76,9 +76,9 @@ type Config struct {
 
 	// AdminTokens is a file of bearer tokens for Admin. A token can have a role: the holder of
 	// "prometheus (read): 51d3e6a9…" may read but not change anything. If AdminTokens is empty,
-	// Admin must be a loopback address, and lets only callers on this host read. A request through
-	// a proxy on this host looks like one from this host, unless the proxy adds X-Forwarded-For or
-	// a similar field. Probes need no token.
+	// Admin must be a loopback address, and only callers on this host can read it. A request
+	// through a proxy on this host looks like one from this host, unless the proxy adds
+	// X-Forwarded-For or a similar field. Probes need no token.
 	AdminTokens string
 	// AdminOpen lets callers on this host make changes without a token. It is for demos.
 	AdminOpen bool

@@ -28,7 +28,7 @@ type connections struct {
 	logger *slog.Logger
 	full   logsample.Sampler
 	// newConns holds the connections that have not made a call yet. It is nil if their number is
-	// not limited. silent is then maintained by the [http.Server].
+	// not limited. In that case, the [http.Server] updates silent.
 	newConns *boundedSet
 	silent   *silentConns
 	evicted  logsample.Sampler
@@ -73,7 +73,7 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 	return c
 }
 
-// connection is an open connection of a [connections] listener. [connectionOf] returns the
+// connection is a connection that a [connections] listener has accepted. [connectionOf] returns the
 // connection of a gRPC call.
 type connection struct {
 	*net.TCPConn
@@ -95,8 +95,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the remote address of the connection of. gRPC passes only the address to handlers,
-// so remoteAddr carries the connection along.
+// remoteAddr is the remote address of a connection. Its field of refers to the connection itself,
+// because gRPC passes only the address to handlers.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -113,7 +113,7 @@ func connectionOf(ctx context.Context) *connection {
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
-	ends list.List // of func(), oldest first
+	ends list.List // the end functions, each a func(), oldest first
 }
 
 // add adds an element. Calling end ends the element, and calling remove removes it from the set. If

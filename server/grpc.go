@@ -22,8 +22,8 @@ const (
 	maxMessage = 256 << 10
 	// streamWindow is the maximum number of bytes in flight to the server in one call, and
 	// connWindow is the maximum in all calls of a connection together. Fixed windows limit how much
-	// memory a connection can make the server use. With them, gRPC also sends no pings to tune the
-	// windows.
+	// memory a connection can make the server use. They also avoid the pings that gRPC would send
+	// to tune the windows.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// maxStreams is the maximum number of calls in progress on one connection. Each has a message

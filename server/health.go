@@ -32,7 +32,7 @@ type healthState struct {
 // newHealth returns the state of a server that is starting. services are the names of its gRPC
 // services.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer(), missing: 1} // the event that the server listens
+	h := &healthState{grpc: health.NewServer(), missing: 1} // the server must listen first
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}

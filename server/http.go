@@ -36,9 +36,9 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("GET /openapi.json", a.Handler())
 	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
-	// A client certificate allows callers of Envoy's service to refund hits, also on /json. With
-	// TLSOnlyGRPC, however, HTTP does not check certificates. If ClientCA is also set, serve /json
-	// only with tokens.
+	// A client certificate allows callers of Envoy's service to refund hits, including on /json.
+	// With TLSOnlyGRPC, however, HTTP does not check certificates. If ClientCA is also set, serve
+	// /json only with tokens.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}

@@ -201,7 +201,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 				panic(problem) // net/http recovers from this panic and aborts the response
 			default:
 				s.panicked(r.Method+" "+r.Pattern, problem)
-				// part of an answer may have been written: do not reuse the connection
+				// Part of the response may have been written, so do not reuse the connection.
 				panic(http.ErrAbortHandler)
 			}
 		}()

@@ -45,9 +45,8 @@ type Server struct {
 	certificate *certificates
 	health      *healthState
 
-	// These sets limit what gRPC callers without a token can hold: connections that have made no
-	// call, calls to the health service that wait for their message, and streams of the health
-	// service.
+	// Bounded sets for gRPC callers without a token: connections that have made no call, calls to
+	// the health service that wait for their message, and streams of the health service.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
@@ -158,8 +157,8 @@ func (s *Server) start(ctx context.Context) error {
 	return nil
 }
 
-// step records that one of the events has happened that make the server ready: the server listens,
-// or the first rules of Envoy's service have arrived over xDS.
+// step records one of the events that make the server ready: the server listens, or the first rules
+// of Envoy's service have arrived over xDS.
 func (s *Server) step() {
 	if s.health.happened() {
 		s.c.Logger.Info("server: ready", "store", s.storeName, "policies", cmp.Or(s.c.Policies, "built in"))
@@ -226,12 +225,13 @@ type step struct {
 	do   func(context.Context) error
 }
 
-// push adds a step. name describes what the step ends, for errors.
+// push adds a step. If the step fails, its error contains name.
 func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }
 
-// run runs all steps, the last one first, even if some of them fail. A second call does nothing.
+// run runs all steps, the last pushed one first, even if some of them fail. A second call does
+// nothing.
 func (u *undo) run(ctx context.Context) error {
 	var errs []error
 	for len(u.steps) > 0 {

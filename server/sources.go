@@ -21,7 +21,7 @@ import (
 
 const envoySource = "envoy"
 
-// source is a set of files, or a server, whose configuration is read again while this server runs.
+// source is a source of configuration that is read again when it changes.
 type source struct {
 	name, path string
 	files      watcher
@@ -62,7 +62,7 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	// With TLSOnlyGRPC, ClientCA does not protect /json, but newHTTP then does not serve it.
+	// With TLSOnlyGRPC, ClientCA does not protect /json, but then newHTTP does not serve /json.
 	known := s.envoyTokens != nil || s.c.ClientCA != ""
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {

@@ -25,8 +25,8 @@ const (
 	adminTokenName = "admin tokens"
 )
 
-// tokens are the bearer tokens of a file, in the format of [callers.ParseTokens]. They grant access
-// to a listener or to some of its paths. A nil *tokens admits every caller.
+// tokens are the bearer tokens from a file, in the format of [callers.ParseTokens]. They grant
+// access to a listener or to some of its paths. A nil *tokens admits every caller.
 type tokens struct {
 	name    string
 	path    string
