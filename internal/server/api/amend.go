@@ -221,8 +221,8 @@ func (c *charged) costs() (claims []int) {
 	return claims
 }
 
-// quantities returns the number of quantities that c's claims with costs count. Limits with the
-// same name count the same quantity. Each quantity can be settled separately.
+// quantities returns the number of different limit names in the claims that count costs. Limits
+// with the same name count the same quantity, and each quantity can be settled separately.
 func (c *charged) quantities() int {
 	names := map[string]bool{}
 	for _, i := range c.costs() {
@@ -233,8 +233,8 @@ func (c *charged) quantities() int {
 	return len(names)
 }
 
-// parts splits the charge into the claims that count costs and the claims that count requests. If
-// there are no claims of one kind, its charge is zero.
+// parts splits c into a charge with the claims that count costs and a charge with all other claims.
+// A charge without claims is zero.
 func (c *charged) parts() (costs, others stint.Charge) {
 	var rest []int
 	for i := range c.Claims() {

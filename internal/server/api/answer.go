@@ -147,8 +147,7 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
-		// The store has found mistakes that only a store can find, such as a booking across several
-		// nodes.
+		// Only the store can find such mistakes, for example a booking across several nodes.
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:

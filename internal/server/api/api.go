@@ -25,7 +25,7 @@ type Config struct {
 	Known bool
 	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc allows callers to send limits with a subject. Such a limit counts together with an
+	// AdHoc allows callers to send limits with a subject. Such a limit shares its count with an
 	// equal limit in the configuration that has the same subject and scope.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
@@ -52,7 +52,8 @@ type API struct {
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by the set of guard. store must be the store of guard.
+// New returns an API that decides by the policies of guard. store must be the store that guard
+// uses.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)

@@ -13,18 +13,18 @@ import (
 type ask struct {
 	mode stint.Mode
 
-	// For bodies that describe an HTTP request by its attributes. claims can also be used with a
-	// subject.
+	// These fields are for bodies that describe an HTTP request by its attributes. claims can also
+	// be used with a subject.
 	method, host  string
 	path, rawPath string
 	peer          netip.Addr
 	headers       http.Header
 	claims        claims
 
-	// For bodies that ask for a call to a third-party API.
+	// api is for bodies that ask for a call to a third-party API.
 	api string
 
-	// For bodies that name a subject.
+	// These fields are for bodies that name a subject.
 	subject, scope, policy, tier string
 	limits                       []stint.Limit
 	and                          []*ask // further subjects to decide together with this one
@@ -42,7 +42,7 @@ type ask struct {
 	given uint32
 }
 
-// claims implements the interface that [policy.Input.Claims] needs.
+// claims implements the interface of [policy.Input.Claims].
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
@@ -64,7 +64,7 @@ const (
 	maxHost    = 255
 	maxPath    = 16 << 10
 	maxName    = 64
-	maxKey     = 1024 // subject, scope and id
+	maxKey     = 1024 // for subject, scope and id
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32

@@ -24,8 +24,8 @@ type charged struct {
 // seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
-// newSeal returns a seal with a key that is derived from the given key. If the given key also signs
-// other data, these signatures are not valid for charges.
+// newSeal returns a seal with a key that is derived from the given key. If other code also signs
+// with the given key, its signatures are not valid for charges.
 func newSeal(key []byte) seal {
 	mac := hmac.New(sha256.New, key)
 	mac.Write([]byte("stint charge"))

@@ -82,8 +82,8 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits prepares a question that waits until it is allowed. It becomes a booking unless it holds an
-// estimate.
+// waits changes the question so that it waits until it is allowed. It becomes a booking unless it
+// holds an estimate.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {
@@ -142,8 +142,8 @@ func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	q.name(r, k)
 }
 
-// name applies the costs that the body gives by the names of limits. In claims that count costs,
-// they replace the costs in the policies.
+// name applies k.costs, which maps names of limits to costs. In claims that count costs, these
+// costs replace the costs in the policies.
 func (q *question) name(r *reader, k *ask) {
 	if k.costs == nil {
 		return
@@ -260,8 +260,8 @@ func (q *question) checkCost(r *reader, k *ask) {
 const adHocName = "limits"
 
 // claim adds a claim for a subject. The limits are those of rule, possibly with other maximums. If
-// rule counts costs, costs has the costs of single limits by name; all other limits have the cost
-// of the question. The policy of the first claim becomes the route of the question.
+// rule counts costs, costs maps names of limits to their costs. All other limits have the cost of
+// the question. The policy of the first claim becomes the route of the question.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {

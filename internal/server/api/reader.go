@@ -18,7 +18,7 @@ import (
 type mistake struct {
 	// Field is the location of the mistake, such as "limits[0]". It is "" for the body itself.
 	Field string `json:"field"`
-	// Message describes what is wrong, and what is wanted.
+	// Message describes the mistake, and says what is expected instead.
 	Message string `json:"message"`
 }
 

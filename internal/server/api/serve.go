@@ -100,7 +100,7 @@ const (
 	okStatus        = "200"
 )
 
-// query reads the query of the URL.
+// query reads raw, the query of the URL.
 func (r *reader) query(raw string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

@@ -18,7 +18,7 @@ const usagePath = "/v1/usage"
 // policy can have.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
-// usage is the answer of /v1/usage.
+// usage is the body of an answer from /v1/usage.
 type usage struct {
 	Tier string `json:"tier"`
 	// Limits are the limits of the tier, followed by the limits of the policies.
@@ -84,7 +84,7 @@ func caller(set *policy.Set, r *http.Request) *policy.Input {
 	return in
 }
 
-// atOnce returns how many elements of counts, from the first on, fit into one request.
+// atOnce returns how many elements at the beginning of counts fit into one request.
 func atOnce(counts []policy.Result) (n int) {
 	for limits := 0; n < min(len(counts), stint.MaxClaims); n++ {
 		if limits += len(counts[n].Limits); limits > stint.MaxTotal {

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxWait is the maximum and the default of the time that a call may wait. It is below a
-	// minute, because many proxies close connections that are idle for that long.
+	// maxWait is the maximum time that a call may wait, and also the default. It is below a minute,
+	// because many proxies close connections that are idle for that long.
 	maxWait = 30 * time.Second
 	// maxWaiting is the maximum number of calls that wait at the same time: a tenth of the
 	// connections that a listener has by default. The other connections remain free for calls that
@@ -29,8 +29,8 @@ const (
 
 // waits tracks the calls that wait until they are allowed.
 type waits struct {
-	limiter *stint.Limiter  // over the API's store
-	life    context.Context // ends with [API.EndWaits]
+	limiter *stint.Limiter  // uses the API's store
+	life    context.Context // canceled by [API.EndWaits]
 	end     context.CancelFunc
 
 	waiting, refused atomic.Int64
@@ -174,7 +174,7 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 	q.verdict = policy.Verdict{Set: a.guard.Set(), Cost: 1, Decision: d, Results: []policy.Result{result}, Err: err}
 }
 
-// pause is the answer of /v1/cooldown.
+// pause is the body of an answer from /v1/cooldown.
 type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }
