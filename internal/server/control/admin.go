@@ -33,8 +33,8 @@ type Config struct {
 	Envoy func(subject string) (rule string, limits []stint.Limit)
 	// Overrides holds limits of single subjects that replace limits of the policies. It may be nil.
 	Overrides *overrides.Table
-	// If Limits is not empty, these limits apply to every subject instead of the policies, and
-	// count in Scope.
+	// If Limits is not empty, these limits apply to every subject instead of the policies, and are
+	// counted in Scope.
 	Limits []stint.Limit
 	Scope  string
 }
@@ -126,8 +126,8 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for every item of list, several at the same time. It returns the error of the first
-// item in the list that has one.
+// Each calls do for every item of list, several at the same time. It returns the first error in the
+// order of list, or nil if there is none.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup

@@ -98,8 +98,8 @@ type RefusedError struct {
 	Message string
 }
 
-// CodeNotFound is the code in an answer about an unknown path. A Client receives it if its URL is
-// that of another listener than the admin listener.
+// CodeNotFound is the code in an answer about an unknown path. A Client receives it if its URL
+// names a listener other than the admin listener.
 const CodeNotFound = "not_found"
 
 func (e *RefusedError) Error() string {

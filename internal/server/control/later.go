@@ -23,14 +23,14 @@ const (
 // ends. It is safe for concurrent use. A nil *laterBans keeps no bans.
 type laterBans struct {
 	mu    sync.Mutex
-	until map[string]time.Time // by subject
+	until map[string]time.Time // the end of each kept ban, by subject
 }
 
 // SendLater makes d keep bans that the store does not accept, and send them again until ctx ends.
 // Call it before any other method of d.
 func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 	d.later = &laterBans{until: map[string]time.Time{}}
-	go func() { // ends with the context
+	go func() { // ends when ctx ends
 		tick := time.NewTicker(laterEvery)
 		defer tick.Stop()
 		for {

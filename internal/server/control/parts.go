@@ -13,8 +13,9 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces divided counters with the parts of them that the store lists. If a counter has
-// no parts, or if the store may not have listed all of them, inParts keeps the counter itself, too.
+// inParts replaces each divided counter with its parts, as far as the store lists them. If a
+// counter has no parts, or if the store may not have listed all of them, inParts keeps the counter
+// itself, too.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
 		return counters

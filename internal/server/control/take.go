@@ -145,8 +145,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters for which of returns name, or all counters if name is "". of returns
-// the tier or the policy of a counter. what is "tier" or "policy", for errors.
+// narrow returns the counters whose tier or policy is name, or all counters if name is "". The
+// function of returns the tier or the policy of a counter. what is "tier" or "policy", for errors.
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil

@@ -71,7 +71,8 @@ func (d *Admin) find(t Target) (Named, error) {
 	return Named{subject, note}, err
 }
 
-// isHashed reports whether a subject is a keyed hash, as stores that keep no names list it.
+// isHashed reports whether subject is a keyed hash. Stores that keep no names list such hashes
+// instead of subjects.
 func (d *Admin) isHashed(subject string) bool {
 	set := d.c.Set()
 	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)
