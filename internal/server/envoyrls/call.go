@@ -48,8 +48,8 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether the descriptor has its own number of hits. Otherwise, hits is the number
-	// of the request.
+	// own reports whether the descriptor has its own number of hits. Otherwise, hits is the
+	// request's number.
 	own bool
 	// refund reports whether the descriptor has negative hits, which are given back.
 	refund bool

@@ -55,9 +55,10 @@ type wildcard struct {
 type rule struct {
 	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit as answers contain it. All answers share it, so it must not be modified.
+	// current is the limit in the type that answers use. All answers share it, so it must not be
+	// modified.
 	current *rlsv3.RateLimitResponse_RateLimit
-	// limits is the limit as stores need it, for each [Window].
+	// limits is the limit in the type that stores use, for each [Window].
 	limits [3][]stint.Limit
 	// exceeded replaces a limit of zero in fixed windows. It has room for one hit, because a store
 	// counts only hits that have room. The counted hit shows that the limit is exceeded, even to

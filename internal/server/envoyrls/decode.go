@@ -23,8 +23,8 @@ type reader struct {
 	file     string
 	nodes    yamlread.Counter // counts visited nodes, including those reached through aliases
 	mistakes []config.Mistake
-	// domainLines holds the position of the first file entry of each domain. tops holds the
-	// positions of top-level descriptors.
+	// domainLines maps each domain to the position at which it was first set. tops maps top-level
+	// descriptors to their positions.
 	domainLines map[string]string
 	tops        map[*node]string
 	// mergeDomains allows several files to configure the same domain.
@@ -205,7 +205,8 @@ func (r *reader) limit(limit *rule, fields fields, n *yaml.Node, path string) {
 	}
 }
 
-// metadata reads the dynamic metadata that a descriptor adds to answers. A null means none.
+// metadata reads the dynamic metadata that a descriptor adds to answers. For a null, it returns
+// nil.
 func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	if yamlread.IsNull(n) {
 		return nil

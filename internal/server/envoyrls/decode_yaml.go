@@ -55,7 +55,7 @@ func (r *reader) note(line int, path, format string, args ...any) {
 	})
 }
 
-// resolve returns the node that n is an alias of, or n itself. It also counts n.
+// resolve returns the node that n is an alias of, or n itself. It also counts n toward maxNodes.
 func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 	if first, _ := r.nodes.Next(); first {
 		r.mistake(n, "", "oversized: more than %d values, aliases included", maxNodes)
@@ -187,8 +187,8 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth converts the words for true and false, including words of YAML 1.1 such as yes and off. A
-// quoted word is a string.
+// truth parses a word for true or false. It accepts words of YAML 1.1, such as yes and off. It does
+// not accept quoted words, which are strings.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {
 		return false, false

@@ -43,7 +43,8 @@ func (s *Service) handler() grpc.MethodHandler {
 	}
 }
 
-// exchange is a request with its decision and its answer. It is then reused for another request.
+// exchange is a request with its decision and its answer. After the answer, it is reused for
+// another request.
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest

@@ -70,8 +70,8 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto adds the fields of from to to. Fields that to already has are kept; a struct in both is
-// merged.
+// mergeInto merges from into to. A field that to already has is kept, but if it is a struct in
+// both, the two structs are merged.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]

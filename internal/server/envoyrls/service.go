@@ -188,8 +188,8 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 
 // countApart decides a request by fixed windows, which count every descriptor separately.
 //
-// With StopOverLimit, it first peeks at all descriptors. A peek charges a descriptor that is over
-// its limit (see countFixed), and makes refunds.
+// With StopOverLimit, it first peeks at all descriptors. Even so, the peeks charge descriptors that
+// are over their limits (see countFixed), and make refunds.
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// slide decides a request by sliding windows. It charges either all limits or none; chargeUsed
-// makes an exception.
+// slide decides a request by sliding windows. It charges either all limits or none. The only
+// exception is chargeUsed.
 //
 // Limits in shadow mode never deny, and limits in quota mode deny only if all of them are exceeded.
 // So they cannot be in the same request to the store as the other limits. They are decided later,
@@ -130,8 +130,9 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	return charges, nil
 }
 
-// united returns one claim for all items with the counter of the item head: the sum of their hits,
-// under the lowest of their limits. Their limits differ only if a request contains limits.
+// united returns one claim for all items that share the counter of the item head. The claim has the
+// sum of their hits and the lowest of their limits. The limits differ only if the request contains
+// limits.
 func (c *call) united(head int) stint.Claim {
 	claim := c.items[head].claim(Sliding)
 	for i := c.items[head].next; i != 0; i = c.items[i].next {

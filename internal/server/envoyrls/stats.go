@@ -17,7 +17,7 @@ type Stats struct {
 
 	requests, errors prometheus.Counter
 	took             prometheus.Histogram
-	loaded, refused  prometheus.Counter // configurations
+	loaded, refused  prometheus.Counter // numbers of configurations that were loaded and refused
 
 	// Hits by domain and keys. The counters of limits that are no longer configured are kept.
 	total, over, nearLimit, within, shadow *prometheus.CounterVec

@@ -90,7 +90,7 @@ func (it *item) neverFits() bool { return it.cost() > it.rule.max() }
 func (it *item) window() time.Duration { return it.rule.limits[Sliding][0].Window }
 
 // takeApart decides each picked item separately. Items with different counters are decided in
-// parallel, items with the same counter in order.
+// parallel. Items with the same counter are decided in order.
 func (s *Service) takeApart(ctx context.Context, c *call, pick func(*item) bool, mode stint.Mode) error {
 	heads := c.counters(pick)
 	switch len(heads) {
@@ -140,8 +140,8 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window != Sliding && it.neverFits() {
-		// For a limit of zero, claim returns a limit with room for one hit, which must be charged even if
-		// the mode is a peek. Other claims have the cost 0 here.
+		// For a limit of zero, claim returns a limit with room for one hit, which must be charged
+		// even in a peek. All other claims have the cost 0 here.
 		mode = stint.ModeTake
 	}
 	it.asked[0] = it.claim(s.options.Window)
