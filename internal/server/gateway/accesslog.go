@@ -130,8 +130,8 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 	return list
 }
 
-// loggable returns s in a form that is safe to log: printable ASCII on one line. It shortens s to
-// at most most bytes, not counting escapes.
+// loggable returns s in a form that is safe to log: printable ASCII on one line. It cuts s off
+// after most bytes, and then escapes it.
 func loggable(s string, most int) string {
 	cut := len(s) > most
 	if cut {

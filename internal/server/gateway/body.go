@@ -117,8 +117,8 @@ func (x *requestState) drainBody() {
 	}
 }
 
-// watchBody replaces the body of a request that is about to be forwarded with a [body]. It allows
-// an HTTP/1 body to be read while the response is written.
+// watchBody wraps the body of r in a [body] before r is forwarded. It allows an HTTP/1 body to be
+// read while the response is written.
 func (x *requestState) watchBody(r *http.Request) {
 	if r.ContentLength == 0 || r.Body == nil {
 		return

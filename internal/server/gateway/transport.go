@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// continueTimeout is how long to wait until an upstream asks for the body of a request with
+	// continueTimeout is how long to wait for an upstream to ask for the body of a request with
 	// "Expect: 100-continue".
 	continueTimeout = time.Second
-	// With pingAfter and pingTimeout, dead HTTP/2 connections are detected.
+	// pingAfter and pingTimeout are the settings that detect dead HTTP/2 connections.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 10 * time.Second
 )
@@ -23,8 +23,8 @@ const (
 // share a transportPair.
 type timeouts struct{ dial, responseHeader time.Duration }
 
-// transports holds a transportPair for each combination of timeouts that any route has had, so that
-// connections survive a change of the routes.
+// transports holds a transportPair for each combination of timeouts that any route has used, so
+// that connections survive a change of the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex
@@ -94,7 +94,7 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.route.transports.usual.RoundTrip(r)
 }
 
-// bufferSize is the size of the buffers with which the bodies of responses are copied.
+// bufferSize is the size of the buffers that are used to copy the bodies of responses.
 const bufferSize = 32 << 10
 
 type buffers struct{ pool sync.Pool }
