@@ -57,7 +57,7 @@ export interface Answer extends Decision {
    * clients.
    */
   headers: Record<string, string>;
-  /** Why no server has decided the request. If it is set, the failure mode determined all other fields. */
+  /** Why no server decided. If it is set, the failure mode has determined all other fields. */
   failed?: StintError;
 }
 
@@ -162,7 +162,7 @@ export class Stint {
     }
   }
 
-  /** Replaces the charged cost with the actual cost. A charge can be settled or refunded only once. */
+  /** Replaces the charged cost with the actual cost. A charge can be settled or refunded once. */
   settle(decision: Charged, cost: Amount, options: CallOptions = {}): Promise<Changed> {
     return this.#amend("settle", decision, amount(cost), options);
   }
