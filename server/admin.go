@@ -13,8 +13,6 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// newAdmin returns the endpoint of the admin listener. It serves the dashboard, and paths for
-// programs such as Prometheus.
 func (s *Server) newAdmin() (endpoint, error) {
 	guard := s.adminTokens.guard
 	if s.adminTokens == nil {

@@ -21,7 +21,6 @@ func (s *Server) newMetrics() (endpoint, error) {
 	return s.newHTTPServer(sameSite(exactPaths(mux)), false), nil
 }
 
-// scrapes returns the handler of /metrics.
 func (s *Server) scrapes() http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.monitor, collectors.NewGoCollector(),

@@ -227,7 +227,7 @@ func (x *codec) text(s *string) {
 	}
 }
 
-// list writes or reads a list. A list of more than most items cannot be read.
+// list writes or reads a list. most is the maximum number of items.
 func list[T any](x *codec, items *[]T, most int, item func(*T)) {
 	n := len(*items)
 	number(x, &n, uint64(most))

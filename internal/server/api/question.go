@@ -54,7 +54,6 @@ func (a *API) ask(r *reader, with *reading, mode stint.Mode, known []string) *qu
 	return a.question(r, with, k)
 }
 
-// question converts a parsed body to a question.
 func (a *API) question(r *reader, with *reading, k *ask) *question {
 	q := &question{mode: k.mode}
 	if k.form() == byAttributes {

@@ -32,9 +32,9 @@ type reader struct {
 	ahead    json.Token // the next token, if it has been read
 	looked   bool       // whether the next token is in ahead
 	path     []string
-	mistakes []mistake // the mistakes to report
-	count    int       // number of mistakes, including those that are not reported
-	alwaysOK bool      // whether denials also have status 200
+	mistakes []mistake
+	count    int  // number of mistakes, including those that are not reported
+	alwaysOK bool // whether denials also have status 200
 }
 
 // newReader returns a reader of body. If body is not JSON in UTF-8, the reader already has a
@@ -105,8 +105,8 @@ func (r *reader) unknown(name string, known []string) {
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
 }
 
-// members reads an object whose members may have any names, and calls member for each of them. More
-// than most members are a mistake. Null members count as absent.
+// members reads an object whose members may have any names, and calls member for each of them. most
+// is the maximum number of members. Null members count as absent.
 func (r *reader) members(most int, what string, member func(name string)) {
 	n := 0
 	r.each(func(name string) {
@@ -146,7 +146,7 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array, and calls element for each element. More than most elements are a mistake.
+// array reads an array, and calls element for each element. most is the maximum number of elements.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return

@@ -61,7 +61,6 @@ func New(c Config) *Admin {
 		scopes: scopeCache{turn: make(chan struct{}, 1), last: map[string]scopeList{}}}
 }
 
-// Bounds on a call of an Admin.
 const (
 	// MaxLimits is the maximum number of limits shown for a subject.
 	MaxLimits = 1000

@@ -15,7 +15,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Bounds on lists of overrides.
 const (
 	// MaxOverrides is the maximum number of overrides in a list.
 	MaxOverrides = 10_000

@@ -75,7 +75,6 @@ func (it *item) resetSeconds() int64 {
 	return wholeSeconds(reset)
 }
 
-// wholeSeconds returns d in seconds, rounded up.
 func wholeSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
 type addedHeaders struct {
@@ -90,7 +89,6 @@ func (h *addedHeaders) set(i int, key, value string) {
 	h.pointers[i] = &h.values[i]
 }
 
-// addHeaders adds header fields about the decisive item, if there is one.
 func (s *Service) addHeaders(to *answer, c *call, denied bool) {
 	it := c.decisive()
 	if it == nil {

@@ -25,9 +25,8 @@ type reader struct {
 	mistakes []config.Mistake
 	// domainLines maps each domain to the position at which it was first set. tops maps top-level
 	// descriptors to their positions.
-	domainLines map[string]string
-	tops        map[*node]string
-	// mergeDomains allows several files to configure the same domain.
+	domainLines  map[string]string
+	tops         map[*node]string
 	mergeDomains bool
 	// resources reports whether the input is not files but xDS resources, which have no line
 	// numbers.
@@ -39,7 +38,6 @@ func newReader(mergeDomains bool) *reader {
 		tops: map[*node]string{}, mergeDomains: mergeDomains}
 }
 
-// The known keys of each kind of mapping.
 var (
 	rootKeys       = []string{"domain", "descriptors"}
 	descriptorKeys = []string{

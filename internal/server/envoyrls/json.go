@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// maxBody is the maximum size of the body of a request to [Service.JSONHandler].
 const maxBody = 256 << 10
 
 // JSONHandler returns the service for clients without gRPC. The body of a POST request is a

@@ -130,8 +130,8 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 	return list
 }
 
-// loggable returns s in a form that is safe to log: printable ASCII on one line. It cuts s off
-// after most bytes, and then escapes it.
+// loggable returns s in a form that is safe to log: printable ASCII on one line. most is the
+// maximum length of s in bytes, before it is escaped.
 func loggable(s string, most int) string {
 	cut := len(s) > most
 	if cut {

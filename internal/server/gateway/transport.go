@@ -94,7 +94,6 @@ func (roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	return x.route.transports.usual.RoundTrip(r)
 }
 
-// bufferSize is the size of the buffers that are used to copy the bodies of responses.
 const bufferSize = 32 << 10
 
 type buffers struct{ pool sync.Pool }
