@@ -90,8 +90,6 @@ type storeState struct {
 	Instances       int                     `json:"instances,omitempty"`
 }
 
-// showConfig answers with the configuration in force and the mistakes in files that are not in
-// force.
 func (s *Server) showConfig(w http.ResponseWriter, _ *http.Request) {
 	set := s.guard.Set()
 	state := configState{

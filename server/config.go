@@ -295,7 +295,6 @@ func (c *Config) load() (read *config.Config, err error) {
 	return read, invalid(c.accept(read))
 }
 
-// storeOf returns the URL of the store, or [memoryStore].
 func (c *Config) storeOf(read *config.Config) string {
 	return cmp.Or(c.Store, read.Store.URL, memoryStore)
 }

@@ -52,8 +52,7 @@ type endpoint struct {
 	// newConns holds the connections that have made no call yet. It is nil if their number is not
 	// limited.
 	newConns *boundedSet
-	// silent holds the connections on which no request has arrived.
-	silent *silentConns
+	silent   *silentConns
 	// shutdown stops accepting connections. It returns when all requests have been answered or the
 	// context ends. After that, close ends the remaining requests.
 	shutdown func(context.Context) error

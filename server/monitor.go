@@ -88,7 +88,6 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 // error of measuring the difference between two clocks, which is half a second at most.
 const clockStep = 2 * time.Second
 
-// clockSteps detects when the clocks of servers are set.
 type clockSteps struct {
 	// ahead is how far each server's clock was ahead of our monotonic clock at the last call.
 	ahead map[string]time.Duration

@@ -230,8 +230,7 @@ func (u *undo) push(name string, do func(context.Context) error) {
 	u.steps = append(u.steps, step{name, do})
 }
 
-// run runs all steps, the last pushed one first, even if some of them fail. A second call does
-// nothing.
+// run runs all steps, even if some of them fail. A second call does nothing.
 func (u *undo) run(ctx context.Context) error {
 	var errs []error
 	for len(u.steps) > 0 {

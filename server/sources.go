@@ -38,8 +38,6 @@ type watcher interface {
 // time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
-// openGuard opens the overrides and creates the guard. If the Config has rules for Envoy, it also
-// creates Envoy's service.
 func (s *Server) openGuard(ctx context.Context) error {
 	reading, cancel := context.WithTimeout(ctx, overridesTime)
 	defer cancel()

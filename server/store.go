@@ -51,7 +51,6 @@ func (s *Server) openStore(ctx context.Context) error {
 	return nil
 }
 
-// sharedStore is a Redis store opened by package stores.
 type sharedStore interface {
 	driver.Keeper
 	Breaker() resilience.BreakerState

@@ -19,7 +19,6 @@ import (
 )
 
 const (
-	// maxTokens is the maximum size of a token file in bytes.
 	maxTokens = 64 << 10
 	// adminTokenName is the name of the admin tokens. Only admin tokens have roles.
 	adminTokenName = "admin tokens"

@@ -130,7 +130,6 @@ func (a *API) extend(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// release gives back a place under a concurrency limit.
 func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	m := stint.Amendment{Kind: stint.AmendRelease}
 	c, err := a.charge(r.Context(), body, &m, releaseNames)
@@ -245,7 +244,6 @@ func (c *charged) parts() (costs, others stint.Charge) {
 	return c.Part(c.costs()...), c.Part(rest...)
 }
 
-// namesOf returns the names of the limits of a charge, without duplicates.
 func namesOf(c *stint.Charge) (names []string) {
 	claims := c.Claims()
 	for i := range claims {

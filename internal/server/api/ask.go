@@ -47,7 +47,6 @@ type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
 
-// form is one of the ways in which a body can specify what to decide.
 type form uint8
 
 const (
@@ -212,7 +211,6 @@ func (r *reader) and() (all []*ask) {
 	return all
 }
 
-// check reports missing and conflicting members of a request.
 func (r *reader) check(a *ask) {
 	if a.given == 0 {
 		want := "method and path, or subject and policy"

@@ -91,7 +91,6 @@ func (r *reader) claims() claims {
 	return c
 }
 
-// costs reads an object that maps names of limits to costs.
 func (r *reader) costs() stint.Costs {
 	c := stint.Costs{}
 	before := r.count

@@ -21,7 +21,6 @@ type charged struct {
 	priced uint16
 }
 
-// seal signs encoded charges.
 type seal struct{ key [sha256.Size]byte }
 
 // newSeal returns a seal with a key that is derived from the given key. If other code also signs

@@ -91,7 +91,6 @@ func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	return ring.newest
 }
 
-// errKeysAway means that it is unknown whether a signature is valid.
 var errKeysAway = errors.New("the keys that sign charges could not be read from the store")
 
 // signed reports whether a signature was made with one of the keys. If no known key matches, signed
@@ -193,7 +192,6 @@ func (k *keys) update(ctx context.Context) bool {
 	return false
 }
 
-// load reads the table. before is the result of the previous read.
 func (k *keys) load(ctx context.Context, before *keyRing) (*keyRing, error) {
 	rows := map[string]string{}
 	version, which, err := k.store.Kept(ctx, keyTable, before.version, func(r driver.Row) { rows[r.Name] = r.Text })

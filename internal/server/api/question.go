@@ -90,14 +90,12 @@ func (q *question) waits(k *ask) {
 	}
 }
 
-// invalid reports each mistake in err as a mistake in the whole request.
 func (r *reader) invalid(err error) {
 	for _, m := range mistakesOf(err) {
 		r.wrong("%s", m.Message)
 	}
 }
 
-// mistakesOf returns the mistakes that err lists, or none if err is nil.
 func mistakesOf(err error) (list []mistake) {
 	if err == nil {
 		return nil
@@ -202,7 +200,6 @@ func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// hold adds to q the limits that apply to the subject of k.
 func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	switch {
 	case !k.says("limits"):
@@ -215,7 +212,6 @@ func (a *API) hold(r *reader, q *question, with *reading, k *ask) {
 	}
 }
 
-// byName adds to q the limits of a policy or a tier, for the subject of k.
 func (a *API) byName(r *reader, q *question, with *reading, k *ask) {
 	known := true
 	expect := func(field, name string, names []string) {

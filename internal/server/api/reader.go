@@ -60,7 +60,6 @@ func newReader(body []byte) *reader {
 
 func (r *reader) ok() bool { return r.count == 0 }
 
-// wrong reports a mistake at the current path.
 func (r *reader) wrong(format string, args ...any) {
 	r.count++
 	if len(r.mistakes) < maxMistakes {

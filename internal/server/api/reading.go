@@ -51,7 +51,6 @@ func sameLimits(a, b []*policy.Rule) bool {
 	})
 }
 
-// ofNoTier returns copies of rules, without the tier.
 func ofNoTier(rules []*policy.Rule) []*policy.Rule {
 	var same []*policy.Rule
 	for _, r := range rules {

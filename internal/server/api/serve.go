@@ -30,7 +30,6 @@ type post struct {
 	do   func(a *API, w http.ResponseWriter, r *http.Request, body *reader)
 }
 
-// posts maps the paths for POST requests to their handlers.
 var posts = map[string]post{
 	"/v1/take":     {maxBody, one(stint.ModeTake)},
 	"/v1/peek":     {maxBody, one(stint.ModePeek)},
@@ -100,7 +99,6 @@ const (
 	okStatus        = "200"
 )
 
-// query reads raw, the query of the URL.
 func (r *reader) query(raw string) {
 	values, err := url.ParseQuery(raw)
 	if err != nil {

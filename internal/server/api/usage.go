@@ -18,7 +18,6 @@ const usagePath = "/v1/usage"
 // policy can have.
 var usageLimit = []stint.Limit{stint.PerMinute(60)}
 
-// usage is the body of an answer from /v1/usage.
 type usage struct {
 	Tier string `json:"tier"`
 	// Limits are the limits of the tier, followed by the limits of the policies.

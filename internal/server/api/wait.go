@@ -27,7 +27,6 @@ const (
 	sendTime = 10 * time.Second
 )
 
-// waits tracks the calls that wait until they are allowed.
 type waits struct {
 	limiter *stint.Limiter  // uses the API's store
 	life    context.Context // canceled by [API.EndWaits]
@@ -174,7 +173,6 @@ func (a *API) awaitAPI(ctx context.Context, q *question, client *outbound.Client
 	q.verdict = policy.Verdict{Set: a.guard.Set(), Cost: 1, Decision: d, Results: []policy.Result{result}, Err: err}
 }
 
-// pause is the body of an answer from /v1/cooldown.
 type pause struct {
 	Paused float64 `json:"paused_seconds"`
 }

@@ -243,7 +243,6 @@ func (c *Client) Take(ctx context.Context, a TakeRequest) (TakeResult, error) {
 	return post[TakeResult](ctx, c, "/api/take", a)
 }
 
-// overridesPath is the path for listing overrides. The paths for changing overrides begin with it.
 const overridesPath = "/api/limits"
 
 // Overrides lists at most n overrides whose subjects begin with prefix.

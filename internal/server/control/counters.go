@@ -59,7 +59,6 @@ func (p *counter) configuredAs(l *stint.Limit) string {
 	return ""
 }
 
-// notifies returns the percentages of a limit at which the use of the limit is reported.
 func (p *counter) notifies(l *stint.Limit) []int {
 	if p.Shadow {
 		return nil

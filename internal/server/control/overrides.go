@@ -179,7 +179,6 @@ func (d *Admin) ImportOverrides(ctx context.Context, all []overrides.Override) e
 	return d.c.Overrides.SetAll(ctx, all)
 }
 
-// overridesOf returns the overrides in force for a subject.
 func (d *Admin) overridesOf(subject string) []overrides.Override {
 	if d.c.Overrides == nil {
 		return nil

@@ -125,8 +125,6 @@ const (
 	cacheFactor = 4
 )
 
-// list returns the scopes of a subject. If they were listed recently, it returns them from the
-// cache.
 func (c *scopeCache) list(ctx context.Context, store driver.Inspector, subject string) ([]string, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -175,7 +175,6 @@ func (c *call) retrySeconds() int64 {
 	return wholeSeconds(longest)
 }
 
-// retryAfter returns the time until the item's limit has room, or [stint.Never].
 func (it *item) retryAfter() time.Duration {
 	switch {
 	case it.neverFits() || it.rule.max() == 0:

@@ -24,8 +24,7 @@ type call struct {
 	// usage is a buffer for their usages.
 	verdict policy.Verdict
 	usage   [1]stint.Usage
-	// claims is a buffer for the claims of a request to the store.
-	claims []stint.Claim
+	claims  []stint.Claim
 	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 

@@ -58,7 +58,6 @@ func (r *reader) read(file string, text []byte) {
 	r.root(root)
 }
 
-// root reads the root node of a file or a resource.
 func (r *reader) root(root *yaml.Node) {
 	fields := r.mapping(root, "", rootKeys)
 	if fields == nil {

@@ -95,7 +95,6 @@ func tooManyParts() error {
 		maxDescriptors, maxEntries)
 }
 
-// descriptorsField is the field number of [rlsv3.RateLimitRequest.Descriptors].
 const descriptorsField = 2
 
 // countParts counts the messages within a request. In a malformed request, it counts only the

@@ -10,8 +10,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// dynamicMetadata returns metadata that describes the request, and the configured metadata of the
-// descriptors that passed.
 func (c *call) dynamicMetadata(r *rlsv3.RateLimitRequest) *structpb.Struct {
 	list := &structpb.ListValue{}
 	for _, d := range r.GetDescriptors() {

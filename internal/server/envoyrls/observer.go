@@ -8,7 +8,6 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// tier is the Tier of all verdicts of this package.
 const tier = "envoy"
 
 // observe sends the observer a [*policy.Verdict] for each descriptor of a decided request, or a

@@ -12,7 +12,6 @@ import (
 // dashboards that were made for that service. It has five series per configured limit, so it is off
 // by default. If a descriptor is over its limit, all its hits count as over the limit.
 type Stats struct {
-	// near is the share of a limit above which hits count as near the limit.
 	near float64
 
 	requests, errors prometheus.Counter
@@ -69,7 +68,6 @@ func statLabels(key string) []string {
 	return labels
 }
 
-// attach sets the counters of each limit of a configuration.
 func (s *Stats) attach(c *Config) {
 	for _, r := range c.rules {
 		labels := statLabels(r.key)

@@ -41,7 +41,6 @@ func appendDescriptor(b []byte, d *commonv3.RateLimitDescriptor) []byte {
 	return b
 }
 
-// appendEscaped appends text to b, with all reserved characters escaped.
 func appendEscaped(b []byte, text, reserved string) []byte {
 	for {
 		i := strings.IndexAny(text, reserved)
@@ -55,7 +54,6 @@ func appendEscaped(b []byte, text, reserved string) []byte {
 	}
 }
 
-// finishSubject returns the subject b or, if it is too long, its hash.
 func finishSubject(b []byte) string {
 	if len(b) <= maxSubject {
 		return string(b)
@@ -64,7 +62,6 @@ func finishSubject(b []byte) string {
 	return hashPrefix + hex.EncodeToString(sum[:])
 }
 
-// readSubject parses the subject of a counter into a domain and a descriptor.
 func readSubject(subject string) (domain string, d *commonv3.RateLimitDescriptor, ok bool) {
 	rest, ok := strings.CutPrefix(subject, subjectPrefix)
 	if !ok {

@@ -71,7 +71,6 @@ func (c *call) counters(pick func(*item) bool) []int {
 	return c.heads
 }
 
-// claim returns the claim for the item in a request to the store.
 func (it *item) claim(w Window) stint.Claim {
 	c := stint.Claim{Subject: it.subject, Limits: it.rule.limits[w], Cost: it.cost()}
 	switch limit := it.rule.max(); {

@@ -76,7 +76,6 @@ func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	return g.denied.Allow(most, time.Second)
 }
 
-// loggable reports whether to log a request that has not failed.
 func (g *Gateway) loggable() bool {
 	every := g.config.AccessLogEvery
 	return !g.config.NoAccessLog && (every <= 1 || g.served.Add(1)%uint64(every) == 1)

@@ -89,7 +89,6 @@ func (g *Gateway) Close() error {
 	return nil
 }
 
-// answerDenied records a denial for the access log, and writes the usual answer.
 func answerDenied(w http.ResponseWriter, r *http.Request, d *httplimit.Denial) {
 	x := stateOf(r.Context())
 	x.verdict, x.limited, x.policy = d.Verdict, true, d.Policy

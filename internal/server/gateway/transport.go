@@ -81,7 +81,6 @@ func newTransports(c *config.Gateway, t timeouts) *transportPair {
 	return &transportPair{usual: usual, http2: plain}
 }
 
-// roundTripper sends each request to the upstream of the request's route.
 type roundTripper struct{}
 
 // RoundTrip implements [http.RoundTripper]. It sends upgrade requests over HTTP/1.1, because HTTP/2
