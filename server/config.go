@@ -219,8 +219,7 @@ const defaultMaxConnections = 10_000
 //go:embed default.yaml
 var builtIn []byte
 
-// validate sets the defaults. It returns an [*stint.InvalidError] that lists every mistake, or nil
-// if there is none.
+// validate sets defaults. It returns an [*stint.InvalidError] that lists every mistake, or nil.
 func (c *Config) validate() error {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	c.MaxConnections = cmp.Or(c.MaxConnections, defaultMaxConnections)

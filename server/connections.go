@@ -108,16 +108,15 @@ func connectionOf(ctx context.Context) *connection {
 }
 
 // boundedSet is a set of connections or calls with a maximum size. Adding an element to a full set
-// ends the oldest element. Therefore, clients that hold elements for a long time cannot keep new
-// clients out.
+// ends the oldest element, so long-lived elements cannot keep new clients out.
 type boundedSet struct {
 	most int
 	mu   sync.Mutex
 	ends list.List // the end functions, each a func(), oldest first
 }
 
-// add adds an element. Calling end ends the element, and calling remove removes it from the set. If
-// the set is full, add removes and ends the oldest element.
+// add adds an element, and ends the oldest one if the set is full. Calling end ends the element,
+// and calling remove removes it from the set.
 func (n *boundedSet) add(end func()) (remove func()) {
 	n.mu.Lock()
 	var oldest *list.Element

@@ -86,8 +86,7 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// RecvMsg implements [grpc.ServerStream]. When the first message arrives, the call is no longer
-// pending.
+// RecvMsg implements [grpc.ServerStream]. A call is pending until its first message arrives.
 func (s *endingStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if arrived, ok := s.ctx.Value(arrivedKey{}).(func()); ok {

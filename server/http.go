@@ -67,8 +67,7 @@ func notFound(w http.ResponseWriter, _ *http.Request) {
 	answer.Refuse(w, http.StatusNotFound, "not_found", "There is nothing here.")
 }
 
-// newGateway returns the endpoint of the gateway. The server adds no paths to it, because all paths
-// belong to the upstreams.
+// newGateway returns the endpoint of the gateway. All paths belong to the gateway's upstreams.
 func (s *Server) newGateway() (endpoint, error) {
 	c := *s.c.Gateway
 	c.Logger = cmp.Or(c.Logger, s.c.Logger)

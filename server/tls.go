@@ -94,8 +94,7 @@ func readCertificates(files []reload.File) (*tls.Config, error) {
 			return nil, err
 		}
 		config.ClientAuth = tls.RequireAndVerifyClientCert
-		// Without tickets, the certificate of every connection is checked against the current
-		// authorities.
+		// Without tickets, every certificate is checked against the current authorities.
 		config.SessionTicketsDisabled = true
 	}
 	return config, nil

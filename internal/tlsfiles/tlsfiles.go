@@ -115,9 +115,9 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if is, the new configuration, must not replace was, the old one: an
-// invalid certificate must not replace a valid one. was may be nil, and either configuration may
-// have no certificate. name is the name of the certificate's file.
+// Replaces returns an error if the new configuration, is, must not replace the old one, was: an
+// invalid certificate must not replace a valid one. was may be nil, and either may have no
+// certificate. name is the name of the certificate's file.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil

@@ -48,8 +48,7 @@ func New(t testing.TB, listen func() net.Listener) *Control {
 		accepted: map[string]int{}}
 }
 
-// OnTCP returns an address, and a function that listens on it. The function can be called again
-// after the listener is closed.
+// OnTCP returns an address, and a function that listens on it and may be called repeatedly.
 func OnTCP(t testing.TB) (listen func() net.Listener, address string) {
 	t.Helper()
 	first, err := net.Listen("tcp", "127.0.0.1:0")

@@ -82,9 +82,8 @@ func (a *API) refund(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// chargeOf looks up the charge of a request by the request's ID, for a caller that did not receive
-// the answer. The charge is zero if the store has no charge for the ID, or if the body has
-// mistakes.
+// chargeOf looks up a request's charge by the request's ID, for a caller that lost the answer. The
+// charge is zero if the store has none for the ID, or if the body has mistakes.
 func (a *API) chargeOf(ctx context.Context, body *reader, k *ask) (stint.Charge, error) {
 	if !k.says("id") {
 		body.wrongIn("id", "is missing; want the id of the request, or a charge")
@@ -140,8 +139,8 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 	a.answerAmended(w, body, done, err, false)
 }
 
-// refused writes an error response if the body has mistakes or err is not nil. It reports whether
-// it wrote one.
+// refused answers with an error if the body has mistakes or err is not nil. It reports whether it
+// did.
 func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	switch {
 	case !body.ok():

@@ -52,8 +52,7 @@ type API struct {
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by the policies of guard. store must be the store that guard
-// uses.
+// New returns an API that decides by guard's policies. store must be the store of guard.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)

@@ -56,8 +56,7 @@ const (
 	byAPI
 )
 
-// Bounds on members. They ensure that the text of the largest possible charge is smaller than
-// maxBody.
+// Bounds on members. They keep the text of the largest possible charge smaller than maxBody.
 const (
 	maxMethod  = 32
 	maxHost    = 255

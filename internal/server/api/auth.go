@@ -64,8 +64,7 @@ func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdic
 	a.guard.Finish(ctx, v, &question)
 }
 
-// denyStatus returns the status that the proxy wants for refusals, or 0 if the proxy does not ask
-// for one.
+// denyStatus returns the status that the proxy wants for refusals, or 0 if it does not ask for one.
 func denyStatus(r *http.Request) (int, error) {
 	text := r.URL.Query().Get("deny")
 	if text == "" {

@@ -22,8 +22,7 @@ type question struct {
 	named   bool // whether the body names the subject; if not, the policies determine it
 	api     bool // whether the request is for a call to a third-party API
 	request stint.Request
-	// verdict has a result for each claim, enforced claims first. If no claim is enforced, the
-	// store is not called.
+	// verdict has a result for each claim. If no claim is enforced, the store is not called.
 	verdict policy.Verdict
 }
 
@@ -109,8 +108,7 @@ func mistakesOf(err error) (list []mistake) {
 	return list
 }
 
-// byAttributes matches the attributes of an HTTP request against the policies, and stores the
-// result in q.
+// byAttributes matches the attributes of an HTTP request against the policies, and fills in q.
 func (a *API) byAttributes(r *reader, q *question, k *ask) {
 	in := &policy.Input{Method: k.method, Host: k.host, Path: k.path, RawPath: k.rawPath, Peer: k.peer,
 		Header: k.headers}

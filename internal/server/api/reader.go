@@ -37,8 +37,7 @@ type reader struct {
 	alwaysOK bool // whether denials also have status 200
 }
 
-// newReader returns a reader of body. If body is not JSON in UTF-8, the reader already has a
-// mistake.
+// newReader returns a reader of body. A body that is not JSON in UTF-8 is a mistake.
 func newReader(body []byte) *reader {
 	r := &reader{}
 	var syntax *json.SyntaxError
@@ -80,8 +79,7 @@ func (r *reader) in(segment string, do func()) {
 	r.path = r.path[:len(r.path)-1]
 }
 
-// object reads an object with known members, and calls member for each of them. Null members count
-// as absent.
+// object reads an object, and calls member for each known member. Null members count as absent.
 func (r *reader) object(known []string, member func(name string)) {
 	r.each(func(name string) {
 		switch {
@@ -223,8 +221,7 @@ func (r *reader) seconds(most time.Duration) time.Duration {
 	return time.Duration(math.Round(n * float64(time.Second)))
 }
 
-// integer parses an integer in any form that JSON allows. For example, 10, 10.0 and 1e1 are the
-// same integer.
+// integer parses an integer in any form that JSON allows: 10, 10.0 and 1e1 are the same integer.
 func integer(number string) (n int64, ok bool) {
 	mantissa, power, scientific := strings.Cut(strings.ToLower(number), "e")
 	exponent := 0

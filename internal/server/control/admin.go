@@ -22,11 +22,10 @@ import (
 
 // Config configures an [Admin].
 type Config struct {
-	// Store counts the usage of subjects. If it is not a [driver.Inspector], its contents cannot be
-	// shown.
+	// Store counts the usage of subjects. Its contents can be shown only if it is a
+	// [driver.Inspector].
 	Store stint.Store
-	// Set returns the policies in force, or nil if there are none. A nil Set means that there are
-	// no policies.
+	// Set returns the policies in force, or nil if there are none. Set may itself be nil.
 	Set func() *policy.Set
 	// Envoy returns the limits that Envoy's rate limit service applies to a subject, and the name
 	// of their rule. It is nil if the server does not provide that service.

@@ -48,8 +48,7 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
-// configuredAs returns the configured limit as text if an override changes the limit. Otherwise, it
-// returns "".
+// configuredAs returns the configured limit as text if an override changes it, and otherwise "".
 func (p *counter) configuredAs(l *stint.Limit) string {
 	for i := range p.Rule.Limits {
 		if c := &p.Rule.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {

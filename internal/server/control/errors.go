@@ -35,8 +35,7 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// quoteSubject returns just enough of a subject to recognize it, in quotes. Errors are logged, so
-// they must not contain whole subjects.
+// quoteSubject quotes just enough of a subject to recognize it, because errors are logged.
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 func shown(text string) string { return messages.Shorten(text, 64) }

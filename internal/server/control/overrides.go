@@ -186,8 +186,7 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of r. If own has an override for r, it returns the overridden
-// limits.
+// effective returns the limits of r after the override for r, if own has one.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

@@ -34,8 +34,7 @@ func (d *Admin) inParts(ctx context.Context, subject string, counters []counter)
 	return whole
 }
 
-// resetParts clears the parts of counters. It returns an error if there may be parts that it did
-// not clear.
+// resetParts clears the parts of counters. It returns an error if some parts may remain.
 func (d *Admin) resetParts(ctx context.Context, subject string, counters []counter) error {
 	if d.inspector == nil {
 		return ErrNotInspectable
@@ -87,8 +86,7 @@ func unlistedParts(scopes []string) error {
 	return nil
 }
 
-// partsLeft returns the error of a reset that cleared everything, except possibly some parts. why
-// is the error about the parts.
+// partsLeft returns an error that says that a reset may have left some parts. why is the cause.
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {

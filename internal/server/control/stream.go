@@ -15,8 +15,7 @@ import (
 )
 
 const (
-	// streamTimeout is how long a stream may send nothing. A working stream sends a tick every
-	// second.
+	// streamTimeout is how long a stream may be silent. A working stream sends a tick every second.
 	streamTimeout = 15 * time.Second
 	// maxEvent is the maximum length of a line in bytes. All data of an event is in one line.
 	maxEvent = 4 << 20

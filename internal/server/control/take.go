@@ -116,8 +116,7 @@ func resultOf(counters []counter, d *stint.Decision) TakeResult {
 	return result
 }
 
-// countersOf returns the counters that count a request. They all belong to one tier or policy, and
-// to one scope.
+// countersOf returns the counters that count a request: those of one tier or policy, in one scope.
 func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	list, err := d.counters(a.Subject)
 	if err != nil {

@@ -71,8 +71,7 @@ func (d *Admin) find(t Target) (Named, error) {
 	return Named{subject, note}, err
 }
 
-// isHashed reports whether subject is a keyed hash. Stores that keep no names list such hashes
-// instead of subjects.
+// isHashed reports whether subject is a keyed hash. Stores that keep no names list such hashes.
 func (d *Admin) isHashed(subject string) bool {
 	set := d.c.Set()
 	return set != nil && setinfo.Config(set).Store.NameKeyFile != "" && keypart.IsHashed(subject)

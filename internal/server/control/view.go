@@ -15,8 +15,7 @@ type Subject struct {
 	Named
 	// Now is the time by the store's clock.
 	Now time.Time `json:"now"`
-	// Ban holds the subject's ban and strikes. If no ban is in force, the end of the ban is
-	// omitted.
+	// Ban holds the subject's ban and strikes. If there is no ban, its end is omitted.
 	Ban driver.BanState `json:"ban"`
 	// Limits are in the order of the configuration.
 	Limits []Limit `json:"limits"`

@@ -12,8 +12,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// call is the state of a request while it is decided. When the request has been answered, the call
-// is reused for another one.
+// call is the state of a request while it is decided. It is then reused for another request.
 type call struct {
 	items []item
 	heads []int
@@ -47,8 +46,7 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether the descriptor has its own number of hits. Otherwise, hits is the
-	// request's number.
+	// own reports whether hits is the descriptor's own number, and not the request's.
 	own bool
 	// refund reports whether the descriptor has negative hits, which are given back.
 	refund bool

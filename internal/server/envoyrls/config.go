@@ -36,11 +36,9 @@ type node struct {
 	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
 	// has a value.
 	children map[string]*node
-	// wildcards holds the children whose composite key contains an asterisk, in the order of the
-	// file.
+	// wildcards holds the children whose composite key has an asterisk, in the order of the file.
 	wildcards []wildcard
-	// pattern is the composite key if all values that match it share one counter. Otherwise, it is
-	// "".
+	// pattern is the composite key if all values that match it share one counter, and otherwise "".
 	pattern string
 }
 
@@ -55,8 +53,7 @@ type wildcard struct {
 type rule struct {
 	// key is the path of the limit in the configuration: domain.key_value.key.
 	key string
-	// current is the limit in the type that answers use. All answers share it, so it must not be
-	// modified.
+	// current is the limit in the type that answers use. It is shared and must not be modified.
 	current *rlsv3.RateLimitResponse_RateLimit
 	// limits is the limit in the type that stores use, for each [Window].
 	limits [3][]stint.Limit
@@ -181,8 +178,7 @@ func windowOf(unit rlsv3.RateLimitResponse_RateLimit_Unit, multiplier uint32) ti
 	return lengths[unit] * time.Duration(multiplier)
 }
 
-// multiplierOf returns the number of units in a window. It is one if the multiplier is unset or
-// zero.
+// multiplierOf returns the number of units in a window. An unset or zero multiplier means one.
 func multiplierOf(l *rlsv3.RateLimitResponse_RateLimit) uint32 {
 	return max(l.GetUnitMultiplier().GetValue(), 1)
 }

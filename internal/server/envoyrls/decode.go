@@ -28,8 +28,7 @@ type reader struct {
 	domainLines  map[string]string
 	tops         map[*node]string
 	mergeDomains bool
-	// resources reports whether the input is not files but xDS resources, which have no line
-	// numbers.
+	// resources reports whether the input is xDS resources, which have no line numbers.
 	resources bool
 }
 
@@ -202,8 +201,7 @@ func (r *reader) limit(limit *rule, fields fields, n *yaml.Node, path string) {
 	}
 }
 
-// metadata reads the dynamic metadata that a descriptor adds to answers. For a null, it returns
-// nil.
+// metadata reads the dynamic metadata that a descriptor adds to answers. It returns nil for null.
 func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	if yamlread.IsNull(n) {
 		return nil
@@ -215,8 +213,7 @@ func (r *reader) metadata(n *yaml.Node, path string) *structpb.Struct {
 	return v.GetStructValue()
 }
 
-// metadataValue reads a value of any type. In metadata, all numbers are float64, and all keys are
-// strings.
+// metadataValue reads any value. In metadata, all numbers are float64, and all keys are strings.
 func (r *reader) metadataValue(n *yaml.Node, path string, depth int) *structpb.Value {
 	from := r.resolve(n)
 	if depth > maxDepth {

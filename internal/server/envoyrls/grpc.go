@@ -43,8 +43,7 @@ func (s *Service) handler() grpc.MethodHandler {
 	}
 }
 
-// exchange is a request with its decision and its answer. After the answer, it is reused for
-// another request.
+// exchange is a request with its decision and its answer. Exchanges are reused.
 type exchange struct {
 	call    call
 	request rlsv3.RateLimitRequest

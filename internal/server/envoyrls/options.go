@@ -116,14 +116,12 @@ type Options struct {
 	// could not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer
 	// may be nil.
 	Observer stint.Observer
-	// Stats counts requests in metrics with the names that envoyproxy/ratelimit uses. It may be
-	// nil.
+	// Stats counts requests in metrics like those of envoyproxy/ratelimit. It may be nil.
 	Stats *Stats
 	// Logger logs events that are not part of a decision, such as failed refunds. The default is
 	// slog.Default().
 	Logger *slog.Logger
-	// Now replaces the clock, for tests that also replace the store's clock. If it is nil, time.Now
-	// is used.
+	// Now replaces time.Now, for tests that also replace the store's clock. It may be nil.
 	Now func() time.Time
 }
 

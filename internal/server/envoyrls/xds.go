@@ -33,8 +33,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// XDSConfig configures an [XDS]. It specifies the server that sends the rules, and what happens to
-// the rules.
+// XDSConfig configures an [XDS]: the server that sends the rules, and what to do with them.
 type XDSConfig struct {
 	// Server is the host:port of an aggregated discovery service, such as Envoy Gateway's.
 	Server string

@@ -33,8 +33,7 @@ var (
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )
 
-// fail is the error handler of the proxy. It answers a request if the gateway could not forward the
-// request or the response.
+// fail answers a request if the gateway could not forward the request or the response.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := stateOf(r.Context())
 	if x.conn != nil { // no HTTP answer is possible after an upgrade
@@ -72,8 +71,7 @@ func (x *requestState) blame(err error) *problem {
 	return &upstreamProblem
 }
 
-// isGone reports whether failure, an error from reading the request's body, means that the client
-// went away.
+// isGone reports whether failure, an error from reading the body, means that the client went away.
 func (x *requestState) isGone(failure error) bool {
 	var broken *net.OpError
 	return errors.Is(failure, io.ErrUnexpectedEOF) || errors.As(failure, &broken) ||

@@ -125,8 +125,7 @@ func rewrite(p *httputil.ProxyRequest) {
 	x.rewritten = true
 }
 
-// asksForWebsocket reports whether a request asks for an upgrade to WebSocket, the only upgrade
-// that is forwarded.
+// asksForWebsocket reports whether a request asks for a WebSocket. No other upgrade is forwarded.
 func asksForWebsocket(r *http.Request) bool {
 	return r.ContentLength == 0 && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }

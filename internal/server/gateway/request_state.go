@@ -30,8 +30,7 @@ type requestState struct {
 	limited bool
 	policy  string // the policy that limited the request
 	route   *route
-	// forwarded is the writer that receives the upstream's response. fields are the header fields
-	// about limits.
+	// forwarded receives the upstream's response. fields are the header fields about limits.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body
@@ -67,8 +66,7 @@ func (x *requestState) SetReadDeadline(at time.Time) error {
 	return http.NewResponseController(x.ResponseWriter).SetReadDeadline(at)
 }
 
-// setWriteDeadline replaces the server's WriteTimeout, which would limit the time for the whole
-// response.
+// setWriteDeadline replaces the server's WriteTimeout, which would limit the whole response.
 func (x *requestState) setWriteDeadline(at time.Time) {
 	_ = http.NewResponseController(x.ResponseWriter).SetWriteDeadline(at)
 }

@@ -133,8 +133,7 @@ func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
 
-// encoded returns the number of bytes at the beginning of an encoded path that encode the first n
-// bytes of the decoded path.
+// encoded returns the number of bytes of an encoded path that encode its first n decoded bytes.
 func encoded(path string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(path); n-- {
@@ -163,9 +162,8 @@ func ambiguity(r *http.Request, passUnusual bool) *problem {
 }
 
 // unusual reports whether a request target has a "#", or a backslash in its path. No legitimate
-// client sends them, and some servers read them as the end of the path or as a slash. Backslashes
-// in queries are not unusual, because browsers send them. net/http itself refuses control
-// characters.
+// client sends them, and some servers read them as the end of the path or as a slash. A backslash
+// in the query is allowed, because browsers send it. net/http itself refuses control characters.
 func unusual(target string) bool {
 	path, _, _ := strings.Cut(target, "?")
 	return strings.IndexByte(target, '#') >= 0 || strings.IndexByte(path, '\\') >= 0
