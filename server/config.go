@@ -110,8 +110,7 @@ type Envoy struct {
 	// Window selects how limits are counted; the default is EnvoySliding.
 	Window EnvoyWindow
 	// StopOverLimit applies to fixed windows: if one descriptor of a request is over its limit, the
-	// other descriptors are not charged. With sliding windows, a denied request charges nothing in
-	// any case.
+	// other descriptors are not charged. Sliding windows ignore it.
 	StopOverLimit bool
 	// Headers selects the header fields that Envoy adds to responses. The default is
 	// EnvoyHeadersAll, or EnvoyHeadersNone with fixed windows.

@@ -105,7 +105,7 @@ func (r *rule) setLimit(current *rlsv3.RateLimitResponse_RateLimit) {
 // Size returns the number of domains and the number of limits.
 func (c *Config) Size() (domains, limits int) { return len(c.domains), len(c.rules) }
 
-// observed returns the rules that observers see, without unlimited ones.
+// observed returns the rules that observers see: all except unlimited ones.
 func (c *Config) observed(w Window) []*policy.Rule {
 	rules := make([]*policy.Rule, 0, len(c.rules))
 	for _, r := range c.rules {

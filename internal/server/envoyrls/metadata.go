@@ -68,8 +68,8 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto merges from into to. A field that to already has is kept, but if it is a struct in
-// both, the two structs are merged.
+// mergeInto adds the fields of from to the struct to. Existing fields are kept, and structs in both
+// are merged.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]
