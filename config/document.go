@@ -259,7 +259,7 @@ type limitDoc struct {
 
 // matchDoc matches the requests that match all of its keys.
 type matchDoc struct {
-	// Any of these hosts, without port: api.example.com, *.example.com.
+	// Any of these hosts, without a port: api.example.com, *.example.com.
 	Host list `yaml:"host"`
 	// Any of these paths: /users/{id}, /static/**, /**/*.css. `{name}` and `*` match one segment,
 	// `**` any number of segments.
@@ -460,7 +460,7 @@ type gatewayDoc struct {
 }
 
 type routeDoc struct {
-	// Any of these hosts, without port or wildcard: api.example.com. Default: all.
+	// Any of these hosts, without a port or wildcard: api.example.com. Default: all.
 	Host list `yaml:"host"`
 	// Any of these paths and everything below them: /api/**. Default: all.
 	Path list `yaml:"path"`

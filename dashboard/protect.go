@@ -40,8 +40,8 @@ const (
 	needsRole = "Changes require a token with the role operate; the token of %s has the role read."
 )
 
-// operator is the sender of a request that requires a name. The field peer is its address, and
-// operates reports whether it may make changes.
+// operator is the identified sender of a request. name is the sender's name, peer is the sender's
+// address, and operates reports whether the sender may make changes.
 type operator struct {
 	name, peer string
 	operates   bool

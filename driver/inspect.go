@@ -62,7 +62,8 @@ type Window struct {
 	// Entries lists the charges, bookings and leases, oldest first, or the places of a concurrency
 	// limit. It is nil for limits that do not record single charges, such as buckets.
 	Entries []Entry
-	// LeftOut is the number of units in entries older than those shown.
+	// LeftOut is the number of units in entries that are not shown: the oldest ones or, under a
+	// concurrency limit, the holders that expire first.
 	LeftOut int64
 }
 

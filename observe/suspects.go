@@ -162,16 +162,21 @@ func (s *suspects) recent(who *suspect) (allowed, denied int64) {
 
 // worst returns the names of the suspects with the most denials in the last ten seconds.
 func (s *suspects) worst() []string {
-	denied := func(who *suspect) int64 {
-		_, n := s.recent(who)
-		return n
+	type counted struct {
+		name   string
+		denied int64
 	}
-	var all []*suspect
-	for e := s.each.Front(); e != nil && denied(e.Value.(*suspect)) > 0; e = e.Next() {
-		all = append(all, e.Value.(*suspect)) // each is sorted by last denial, so the rest were not denied recently either
+	var all []counted
+	for e := s.each.Front(); e != nil; e = e.Next() {
+		who := e.Value.(*suspect)
+		_, denied := s.recent(who)
+		if denied == 0 {
+			break // all further suspects were last denied even earlier
+		}
+		all = append(all, counted{who.name, denied})
 	}
-	slices.SortFunc(all, func(a, b *suspect) int {
-		return cmp.Or(cmp.Compare(denied(b), denied(a)), cmp.Compare(a.name, b.name))
+	slices.SortFunc(all, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.denied, a.denied), cmp.Compare(a.name, b.name))
 	})
 	names := make([]string, min(len(all), worstSuspects))
 	for i := range names {

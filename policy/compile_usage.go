@@ -147,7 +147,8 @@ func (c *compiler) counted(key string, u *TokenUsage) {
 			given = append(given, key)
 		}
 	})
-	switch counted := given != nil; {
+	counted := given != nil
+	switch {
 	case budgets == 0:
 		c.mistake(key, "no budget counts tokens; want one in this policy, as in budget: \"tokens: 100000/1m\"")
 	case counted && len(u.Prices) == 0:

@@ -134,7 +134,7 @@ func (f *facts) clientAddr() netip.Addr {
 // fields returns the request's header. If the request has none, the result is empty, but not nil.
 func (f *facts) fields() clientip.Header {
 	if f.in.Header == nil {
-		return http.Header(nil)
+		return http.Header{}
 	}
 	return f.in.Header
 }

@@ -76,7 +76,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
 	if !d.Allowed || (d.Charge.IsZero() || d.Repeat && !holds) && len(v.shadow) == 0 ||
-		v.after == nil && !v.takesPlace() && !holds {
+		v.after == nil && !v.atLeast && !v.takesPlace() && !holds {
 		return nil
 	}
 	_, release := g.limiter.Hold(ctx, *d)
@@ -100,7 +100,7 @@ func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 		// response.
 		var work sync.WaitGroup
 		work.Go(func() { g.release(release) })
-		if v.after != nil || holds {
+		if v.after != nil || v.atLeast || holds {
 			g.correct(lasting, v, &o)
 		}
 		work.Wait()

@@ -305,7 +305,7 @@ func (q *split) merge() stint.Decision {
 	return d
 }
 
-// amendSplit amends each group's part of a charge on its own node, in parallel.
+// amendSplit amends each group's part of a charge on the node of its subject, in parallel.
 func (s *Store) amendSplit(ctx context.Context, c *stint.Charge, a stint.Amendment) (done amended, err error) {
 	parts := groups(c.Claims())
 	if len(parts) == 1 {

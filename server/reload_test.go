@@ -62,15 +62,18 @@ func TestReloadOfTheStore(t *testing.T) {
 	const store = "the policies name another store, prefix, certificate or name key; it takes effect at the next start"
 	const others = "the number of instances"
 	for _, test := range []struct {
-		flag, policies string
-		store, others  int // how often each is logged
+		flag, before, policies string // before are the policies at the start
+		store, others          int    // how often each is logged
 	}{
-		{"", "store: {url: redis://localhost:1}\nfailure: {mode: deny}\n", 1, 1},
-		{memoryStore, "store: {url: redis://localhost:1}\n", 0, 0},
-		{memoryStore, "store: {name_key_file: new.key}\n", 1, 0},
+		{"", "", "store: {url: redis://localhost:1}\nfailure: {mode: deny}\n", 1, 1},
+		{memoryStore, "", "store: {url: redis://localhost:1}\n", 0, 0},
+		{memoryStore, "", "store: {name_key_file: new.key}\n", 1, 0},
+		{memoryStore, "store: {name_key_file: a.key}\n", "store: {name_key_file: a.key, url: redis://localhost:1}\n", 0, 0},
 	} {
 		c := everywhere(t)
 		c.Store = test.flag
+		put(t, c.Policies, test.before+five)
+		put(t, filepath.Join(filepath.Dir(c.Policies), "a.key"), strings.Repeat("k", 32))
 		r := start(t, c)
 		put(t, c.Policies, test.policies+five)
 		if err := r.Reload(); err != nil {

@@ -69,8 +69,8 @@ func (c *limitsChange) set(s *system, subject string, r control.SetRequest) erro
 		})
 }
 
-// change asks for confirmation, calls do to make the change, and prints the subject and done, which
-// describes the change.
+// change asks for confirmation, calls do to make the change, and prints the result with
+// [system.showChange].
 func (c *limitsChange) change(s *system, question, done string, until time.Time,
 	do func(context.Context, *control.Client) (control.Named, error)) error {
 	return c.call(func(client *control.Client) error {

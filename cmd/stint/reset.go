@@ -37,8 +37,8 @@ type changeFlags struct {
 	adminFlags
 }
 
-// change asks for confirmation, calls do to make the change, and prints the subject and done, which
-// describes the change.
+// change asks for confirmation, calls do to make the change, and prints the result with
+// [system.showChange].
 func (f *changeFlags) change(s *system, scope, question, done string,
 	do func(context.Context, admin) (control.Named, error)) error {
 	ctx := context.Background()
@@ -54,8 +54,9 @@ func (f *changeFlags) change(s *system, scope, question, done string,
 	})
 }
 
-// showChange prints the subject and done, which describes the change. In JSON, it also prints
-// until, the end of the change.
+// showChange prints the result of a change. As text, it prints the subject, the phrase done, such as
+// "is not banned", and the subject's note. As JSON, it prints the subject, the note and, if until is
+// not zero, the time at which the override ends.
 func (s *system) showChange(asJSON bool, who control.Named, done string, until time.Time) error {
 	return s.show(asJSON, struct {
 		OK bool `json:"ok"`

@@ -47,8 +47,8 @@ func (p *Page) Open(url string) {
 	p.do("open "+url, chromedp.Navigate(url))
 }
 
-// Tab opens an empty tab in the window of this one, with which it shares cookies, storage and
-// connections. The new tab is in front. This tab, and all others in the window, are hidden until
+// Tab opens an empty tab in the same window as p. The two tabs share cookies, storage and
+// connections. The new tab is in front. All other tabs in the window, including p, are hidden until
 // they are shown again.
 func (p *Page) Tab() *Page {
 	p.t.Helper()

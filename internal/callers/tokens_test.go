@@ -57,6 +57,7 @@ func TestTokenMistakes(t *testing.T) {
 		{"tökens-of-sixteen", `tokens:1: not a token; want one per line, of printable ASCII without spaces`},
 		{"bob the builder: " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
 		{strings.Repeat("b", 65) + ": " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
+		{"bob(read): " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
 		{"bob (reed): " + first, `tokens:1: unknown role; want (read) or (operate)`},
 		{"(read): " + first, `tokens:1: the text before the colon is not a name; want at most 64 letters, digits and _-.`},
 		{"bob (read) (operate): " + first, `tokens:1: unknown role; want (read) or (operate)`},

@@ -52,7 +52,7 @@ func Read(text string) (string, bool) {
 }
 
 // Name returns a subject as it appears in keys before escaping: unchanged, or as a hash if it is
-// too long. If the subject already is such a hash, Name returns it unchanged.
+// too long. If the subject is already such a hash, Name returns it unchanged.
 func Name(subject string) string {
 	if len(subject) <= Max/3 {
 		return subject

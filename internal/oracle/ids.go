@@ -10,7 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// seenID is the id of a charged request. The store forgets the id at until.
+// seenID is the id of a charged request, with the request's charge. The field until is the time at
+// which the store forgets the id.
 type seenID struct {
 	id             string
 	until, repeats int64

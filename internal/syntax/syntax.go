@@ -13,7 +13,8 @@ import (
 // one or more ASCII letters, digits and "_-.". Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
-// MaxName is the maximum length in bytes of most names in a configuration.
+// MaxName is the maximum length in bytes of most names in a configuration, and of the kinds of
+// stored subjects (see package keypart).
 const MaxName = 64
 
 // IsShortName reports whether s is a name of at most [MaxName] bytes.

@@ -21,7 +21,7 @@ type ask struct {
 	headers       http.Header
 	claims        claims
 
-	// api is for bodies that ask for a call to a third-party API.
+	// api is the name of a third-party API, in bodies that ask for permission to call it.
 	api string
 
 	// These fields are for bodies that name a subject.

@@ -53,15 +53,17 @@ func (c *Client) Stream(ctx context.Context, onTick func(*observe.Tick) error) e
 			name = value
 		case field == "data":
 			data = value
-		case lines.Text() == "" && name == "tick":
-			var tick observe.Tick
-			if err := json.Unmarshal([]byte(data), &tick); err != nil {
-				return ended(fmt.Errorf("its stream is malformed; is it another version of stint? %w", err))
+		case lines.Text() == "":
+			if name == "tick" {
+				var tick observe.Tick
+				if err := json.Unmarshal([]byte(data), &tick); err != nil {
+					return ended(fmt.Errorf("its stream is malformed; is it another version of stint? %w", err))
+				}
+				if err := onTick(&tick); err != nil {
+					return err
+				}
 			}
-			if err := onTick(&tick); err != nil {
-				return err
-			}
-			name = ""
+			name, data = "", ""
 		}
 	}
 	err = lines.Err()
