@@ -1,4 +1,4 @@
-// Package stint limits how often something may happen, exactly, across any number of processes.
+// Package stint enforces exact rate limits across any number of processes.
 // Start with [New] and [Limiter.Allow], here with a limit of a hundred requests per minute for each
 // user:
 //
@@ -28,8 +28,8 @@
 //
 // An [AlgorithmSliding] limit of L per W admits at most L in any window of length W, wherever that
 // window begins, for as long as the store answers; docs/resilience.md has the bound for outages.
-// Several limits are charged together or not at all. A denial charges nothing. Time is the store's
-// time, so the clocks of callers do not matter.
+// Several limits are charged together or not at all. A denial charges nothing. Limits use the
+// store's clock, so the clocks of callers do not matter.
 //
 // A denial is a value; a failure of the store is an error. With an error, there is no decision, but
 // the request may have been charged. The caller chooses what to do without a store. Package
@@ -40,6 +40,9 @@
 //   - stores opens a store from a URL; memorystore, redisstore and resilience are its parts.
 //   - httplimit and grpclimit limit servers and clients.
 //   - outbound keeps calls to third-party APIs within their limits.
-//   - policy decides requests by rules for tiers and routes; config reads such rules.
+//   - policy decides which requests to admit, by rules for tiers and routes; config reads such
+//     rules, and overrides keeps other limits for single subjects.
+//   - observe counts decisions and raises alerts; dashboard shows them.
+//   - server is the daemon with all of these.
 //   - driver and storetest are for authors of stores.
 package stint

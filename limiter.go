@@ -315,7 +315,8 @@ func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) erro
 	return l.command(ctx, Command{Kind: CommandBan, Subject: subject, For: d})
 }
 
-// Unban ends the subject's ban and forgets earlier ones.
+// Unban ends the subject's ban, and forgets earlier bans and the denials that count toward the next
+// one.
 func (l *Limiter) Unban(ctx context.Context, subject string) error {
 	return l.command(ctx, Command{Kind: CommandUnban, Subject: subject})
 }

@@ -40,8 +40,8 @@ type Rows uint8
 const (
 	// RowsChanged means that Kept returned the rows that have changed since the given version.
 	RowsChanged Rows = iota
-	// RowsAll means that Kept returned all rows: the caller knew no version, or too much has
-	// changed.
+	// RowsAll means that Kept returned all rows, because the given version was 0 or because the
+	// store no longer remembers every change since that version.
 	RowsAll
 	// RowsLeft means that Kept returned all rows of a table that has never had the given version:
 	// the table was lost, or replaced by an older copy. Rows that the caller knows may be missing.

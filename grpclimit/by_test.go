@@ -119,4 +119,7 @@ func TestByAddress(t *testing.T) {
 	if got := allowed(t, first, 1) + allowed(t, second, 3); got != 2 {
 		t.Errorf("%d calls on one store were let through, want 2", got)
 	}
+	if got, err := store.Scopes(t.Context(), "ip:127.0.0.1"); err != nil || !slices.Equal(got, []string{"2/1h"}) {
+		t.Errorf("got the scopes %q, %v; want the limits", got, err)
+	}
 }

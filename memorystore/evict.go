@@ -234,8 +234,8 @@ func (sh *shard) classify(r *record, now int64) class {
 	return near
 }
 
-// setClass records the class of a record. Charges do not call it: mostLeft finds records that no
-// longer have room, and the sweeper finds those that have room again.
+// setClass records the class of a record. A charge does not update the class of an existing record:
+// mostLeft does so when the record no longer has room, and the sweeper when it has room again.
 func (sh *shard) setClass(n uint32, c class) {
 	old := sh.classOf(n)
 	if c == old {

@@ -121,8 +121,7 @@ func (c *Client) Cooldown(d time.Duration) time.Duration {
 }
 
 // writePauses writes the pause to the store, and repeats failed attempts until the pause is over.
-// If the registry is closed in the meantime, writePauses makes at most one
-// more attempt.
+// If the registry is closed in the meantime, writePauses makes at most one more attempt.
 func (c *Client) writePauses() {
 	r := c.registry
 	written, retry := time.Duration(0), firstRetry

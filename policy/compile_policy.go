@@ -165,8 +165,8 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	}
 }
 
-// budgetNames calls found for each limit of each budget, with the key of the budget and the name
-// under which the limit counts.
+// budgetNames calls found for each limit of each budget, with the budget's key and the limit's
+// name, or costName if it has none.
 func (c *compiler) budgetNames(found func(key, name string)) {
 	look := func(key string, budget []Limit) {
 		for i := range budget {

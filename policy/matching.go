@@ -29,8 +29,8 @@ type policy struct {
 	unit
 	skips   bool // if true, only the name and the clause are set
 	per     []string
-	tiers   []bool    // whether the policy applies to the tier with this index
-	rules   [][]*Rule // rules for the tier with this index
+	tiers   []bool    // whether the policy applies to each tier; indexed by tier.index
+	rules   [][]*Rule // the policy's rules for each tier; indexed by tier.index
 	cost    *Cost
 	costs   stint.Costs
 	hold    time.Duration

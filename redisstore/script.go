@@ -136,8 +136,8 @@ func text(answer rueidis.RedisResult) (string, error) {
 	return reply, err
 }
 
-// do calls the script by its SHA. If the server does not know the SHA, nothing ran, and do calls
-// the script with its source.
+// do runs the script by its SHA-1 digest. If the server does not know the digest, it has not run
+// the script, so do sends the source instead.
 func (s *script) do(ctx context.Context, by caller, keys, args []string) rueidis.RedisResult {
 	answer := by.Do(ctx, s.bySHA(by, keys, args))
 	if refused, ok := rueidis.IsRedisErr(answer.Error()); ok && refused.IsNoScript() {

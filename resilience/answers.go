@@ -209,10 +209,10 @@ func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	l.granted(d, now, true)
 }
 
-// returned records that the store has refunded c, a charge that it made for a caller that was not
-// admitted. sent is the time at which the refund was sent. If the newest answer came before that
-// and counts the charge, returned subtracts the charge. heard reports whether the answer with the
-// charge was recorded: that answer counts the charge, too.
+// returned records that the store has refunded c, which it had charged for a caller that was not
+// admitted. sent is the time at which the refund was sent. heard is true if the answer that
+// contains the charge was recorded. If the newest recorded answer arrived before the refund was
+// sent and includes the charge, returned subtracts the charge from the units of others.
 func (l *ledger) returned(c *stint.Charge, heard bool, sent int64) {
 	now := l.now()
 	defer l.unlock(l.lock(c.Claims()))

@@ -148,7 +148,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 
 func failed(err error) bool {
 	if errors.Is(err, context.Canceled) || errkind.Of(err) == stint.KindMigrating {
-		return false // the caller canceled, or one Cluster slot of many is unavailable
+		return false // the caller canceled, or only one slot of the Cluster is unavailable
 	}
 	_, ok := errors.AsType[*stint.StoreError](err)
 	return ok || errors.Is(err, context.DeadlineExceeded)

@@ -102,8 +102,9 @@ func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, ren
 	return b, left, left < b.renewBelow || now.mono >= b.renewAt
 }
 
-// show fills in usages: those of the store's answer that granted the block, minus the units that
-// are left here. A request that was served has used at least its cost.
+// show fills in usages from the store's answer that granted the block. It subtracts the units left
+// in the block, and reduces ResetAfter by the age of the answer. A served request has used at
+// least its cost.
 func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime) {
 	for i, u := range b.usages {
 		usages[i].Used = max(cost, u.Used-left)

@@ -59,8 +59,8 @@ type endpoint struct {
 	close    func() error
 }
 
-// listen opens all listeners before it serves any of them. So if one cannot be opened, no request
-// is answered.
+// listen opens all listeners before it starts to serve on any of them. So if one cannot be opened,
+// no request is answered.
 func (s *Server) listen(ctx context.Context) error {
 	var all []endpoint
 	for _, of := range []struct {

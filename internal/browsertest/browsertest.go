@@ -129,7 +129,7 @@ func launch(path string) (*Browser, func(), error) {
 	return &Browser{ctx: ctx}, end, chromedp.Do(ctx)
 }
 
-// Page opens an empty tab with the given size in pixels. The tab shares nothing with other tabs: it
+// Page opens an empty tab with the given size in pixels. The tab shares nothing with existing tabs: it
 // has its own cookies, storage and window. So only a tab that [Page.Tab] opens in this window can
 // hide it.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {

@@ -105,8 +105,8 @@ func (r *run) close() {
 const (
 	countsPerSubject = 8
 	bytesPerSubject  = 4 << 10
-	// maxSubjects is the maximum of Options.MaxSubjects. It keeps the bounds above within those of
-	// a memory store.
+	// maxSubjects is the maximum value of Options.MaxSubjects. Multiplied by countsPerSubject, it
+	// is the largest MaxSubjects that a memory store accepts.
 	maxSubjects = 1 << 27
 )
 
