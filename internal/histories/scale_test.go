@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"html/template"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/chart"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
@@ -52,7 +54,25 @@ func TestScale(t *testing.T) {
 			"the smallest that fails: %d decisions, faults %v\n%s", f.seed, f.decisions, small.last, small.plan().faults, &o)
 	}
 	if *output != "" {
-		f.report(t, &o)
+		f.report(t, &o, *output)
+	}
+}
+
+// TestReport opens the page that make prove writes.
+func TestReport(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	browser := browsertest.Start(t)
+	f, name := fleetOf(1, 2000), filepath.Join(t.TempDir(), "scale")
+	o := f.in(t)
+	f.report(t, &o, name)
+	page := browser.Page(t, 1000, 800)
+	page.Open("file://" + name + ".html")
+	page.Wait("document.querySelector('.figure svg')")
+	if got, want := page.Count("table svg"), 3*(2+len(Designs)); got != want {
+		t.Errorf("%d bars, want %d", got, want)
+	}
+	if problems := page.Problems(); len(problems) > 0 {
+		t.Errorf("the browser reports %q", problems)
 	}
 }
 
@@ -163,8 +183,9 @@ func (f *fleet) ideal() (units int64) {
 //go:embed testdata/scale.html
 var page string
 
-// report compares with other designs, and writes what was found.
-func (f *fleet) report(t *testing.T, o *outcomes) {
+// report compares with other designs, and writes the outcome to files with the given name and the
+// endings .md, .json and .html.
+func (f *fleet) report(t *testing.T, o *outcomes, name string) {
 	unserved := func(units, ideal int64) float64 { return max(0, 100-100*float64(units)/float64(ideal)) }
 	ours := func(name string, o *outcomes, ideal int64) row {
 		return row{name, 100 * o.Over, unserved(o.Units, ideal), 1000 * float64(o.Calls) / float64(o.Decisions)}
@@ -190,15 +211,15 @@ func (f *fleet) report(t *testing.T, o *outcomes) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file, err := os.Create(*output + ".html")
+	file, err := os.Create(name + ".html")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
 	err = template.Must(template.New("").Parse(page)).Execute(file, map[string]any{"Title": f.String(),
 		"Result": template.JS(data), "Style": template.CSS(chart.Style), "Script": template.JS(chart.Script)})
-	for _, err := range []error{err, os.WriteFile(*output+".md", []byte(md.String()), 0o600),
-		os.WriteFile(*output+".json", data, 0o600)} {
+	for _, err := range []error{err, os.WriteFile(name+".md", []byte(md.String()), 0o600),
+		os.WriteFile(name+".json", data, 0o600)} {
 		if err != nil {
 			t.Fatal(err)
 		}
