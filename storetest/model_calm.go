@@ -24,8 +24,9 @@ type stateKey struct {
 
 func subjectScopeOf(c *stint.Claim) subjectScope { return subjectScope{c.Subject, c.Scope} }
 
-// calm resets the limits of a request under which the store may have forgotten usage, and forgets
-// charges to states that the store may have forgotten. It records all limits of the request.
+// calm resets the limits of r under which the store may have forgotten usage that the reference
+// still knows. It forgets charges to states that the store may have forgotten. It records all
+// limits of r.
 func (w *world) calm(r stint.Request) error {
 	for c, limit := range contract.Limits(r.Claims) {
 		l := *limit
@@ -86,7 +87,7 @@ func (w *world) reset(key stateKey) error {
 		Limits: []stint.Limit{key.limit}})
 }
 
-// calmAll resets all limits, and lifts all bans, whose old data would count again after a step back
+// calmAll resets the limits and lifts the bans whose old data would count again after a step back
 // of the clock. It also forgets the charges that would count again.
 func (w *world) calmAll() error {
 	now := w.h.Clock.micros()

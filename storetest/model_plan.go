@@ -41,7 +41,8 @@ const (
 	stepInspect
 	stepDisturb
 	stepFlood
-	// stepRare stands for a kind from rare. In common, these would crowd out the other kinds.
+	// stepRare stands for one of the kinds that rare returns. If common returned these kinds
+	// itself, they would crowd out the others.
 	stepRare
 )
 
@@ -312,7 +313,8 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// move turns a reservation into a request to move up a remembered booking, if there is one.
+// move turns a reservation into a request to move up a remembered booking, if there is one. It also
+// returns the charge of the booking.
 func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool) {
 	var ahead []chargePair
 	for _, c := range w.charges {

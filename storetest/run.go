@@ -140,7 +140,7 @@ func (k *tester) request(cost int64) stint.Request {
 	}
 }
 
-// and adds the first claim of each of the other requests to a request.
+// and returns r with the first claim of each of the others added.
 func and(r stint.Request, others ...stint.Request) stint.Request {
 	for _, o := range others {
 		r.Claims = append(r.Claims, o.Claims[0])
@@ -240,7 +240,8 @@ func (k *tester) reset() {
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame fails unless got equals want. The message shows d, and what is the name of the value.
+// wantSame fails unless got equals want. The failure message contains d, and calls the compared
+// value by the name in what.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {

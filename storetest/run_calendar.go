@@ -174,8 +174,9 @@ var periods = []check{
 	}),
 }
 
-// anyCalendar charges one subject under different calendars for about 50 periods, on clocks up to
-// ten minutes apart. It counts the units granted between the resets that the decisions announce.
+// anyCalendar charges one subject under random calendars from same for about 50 periods, on clocks
+// up to ten minutes apart. It checks that the calendars agree on the end of each period, and that
+// no period grants more than the capacity.
 func (k *tester) anyCalendar(same limits) {
 	var end time.Time // end of the current period
 	granted, capacity := int64(0), same[0].Max

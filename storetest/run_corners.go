@@ -43,8 +43,8 @@ func (p *pair) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (st
 	return got, err
 }
 
-// corner returns a check that runs a history on a store and the reference. Random histories rarely
-// reach such cases.
+// corner returns a check that runs a history on a store and the reference. It is for cases that
+// random histories rarely reach.
 func corner(name string, under limits, history func(k *tester)) check {
 	return clocked(name, under, func(k *tester) {
 		k.Store = &pair{k.Store, k, oracle.New(k.Clock.micros), map[uint64]stint.Charge{}}

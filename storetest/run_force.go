@@ -15,8 +15,8 @@ func (k *tester) forced(cost int64) stint.Request {
 	return r
 }
 
-// force charges cost units regardless of room. If ahead is not 0, it books them for that time from
-// now.
+// force charges cost units regardless of room. If ahead is not 0, it books them that far in the
+// future.
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.forced(cost)

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is the time after its instant during which a booking may be used, under limits with a
+// grace is the time for which a booking may still be used after its instant, under limits with a
 // window of a second or longer.
 const grace = 20 * ms
 

@@ -68,8 +68,8 @@ func (f *adminFlags) Validate(k *kong.Context) error {
 	return checkRedis(f.Store)
 }
 
-// act calls do with an admin for the server or, with --store, for the store. The limits of --limit
-// count in scope.
+// act calls do with an admin for the server or, with --store, for the store. scope is the scope in
+// which the limits of --limit count.
 func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(admin) error) error {
 	if f.Store == "" {
 		return f.call(func(c *control.Client) error { return do(c) })

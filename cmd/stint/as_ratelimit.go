@@ -34,9 +34,10 @@ type asRatelimit struct {
 	warnings []string
 }
 
-// ratelimitWarnings holds the variables that stint ignores with a warning. There is no warning if
-// the value is the one in fine, or if the variable has no effect; see ratelimitNeeds. change is the
-// effect of ignoring the variable. Decisions do not depend on these variables.
+// ratelimitWarnings holds the variables that stint ignores with a warning, because decisions do not
+// depend on them. fine is the value that needs no warning, and change describes the effect of
+// ignoring any other value. There is no warning for a variable that has no effect; see
+// ratelimitNeeds.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -52,9 +53,10 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"GRPC_MAX_CONNECTION_AGE_GRACE":            {"", "connections of Envoy are not closed by age"},
 }
 
-// ratelimitRefused holds the variables that prevent stint from starting, unless the value is the
-// one in fine, or the variable has no effect; see ratelimitNeeds. Ignoring these variables would
-// change decisions, admit other callers, or leave requests unserved. want says what to set instead.
+// ratelimitRefused holds the variables that prevent stint from starting, because ignoring them
+// would change decisions, admit other callers, or leave requests unserved. fine is the permitted
+// value, and want says what to set instead of other values. A variable that has no effect is
+// permitted; see ratelimitNeeds.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -64,8 +66,7 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
-// variable, name, has a certain value. byDefault reports whether name has that value if it is not
-// set.
+// variable, name, is set to value. byDefault is true if name may also be unset.
 var ratelimitNeeds = map[string]struct {
 	name, value string
 	byDefault   bool
@@ -114,7 +115,7 @@ func (r *asRatelimit) other(name, fine string) bool {
 	return value != "" && !strings.EqualFold(value, fine)
 }
 
-// effective reports whether a variable has an effect in envoyproxy/ratelimit.
+// effective reports whether the variable name has an effect in envoyproxy/ratelimit.
 func (r *asRatelimit) effective(name string) bool {
 	needs, ok := ratelimitNeeds[name]
 	return !ok || !r.other(needs.name, needs.value) && (needs.byDefault || r.env(needs.name) != "")
@@ -266,8 +267,8 @@ func (r *asRatelimit) rules(c *serveCommand) {
 	}
 }
 
-// pairs parses the value of a variable: a list of names and values, such as "zone=a,rack=7". The
-// argument between is the separator of a name and its value.
+// pairs parses the value of the variable name: a list of names and values, such as "zone=a,rack=7".
+// The string between separates each name from its value.
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {

@@ -27,10 +27,10 @@ func (c *completionCommand) Run(s *system) error { return s.print([]byte(complet
 // are the words that follow the program on the command line. The last word is the one to complete.
 const completeArg = "__complete"
 
-// completionScripts holds a script for each shell. The scripts get completions from the program.
-// They call it by the name on the command line, because it may not be in PATH. The scripts for zsh
-// and fish complete file names if the completions include ":files". The script for bash completes
-// file names if there are no completions.
+// completionScripts holds a script for each shell. To get completions, a script calls the program
+// by the name that the user typed, because the program may not be in PATH. The scripts for zsh and
+// fish complete file names if the completions include ":files". The script for bash completes file
+// names if there are no completions.
 var completionScripts = map[string]string{
 	"bash": `# Completion of stint for bash: source <(stint completion bash)
 _stint() {
@@ -167,8 +167,8 @@ func flagOf(n *kong.Node, word string) *kong.Flag {
 	return nil
 }
 
-// enumOf returns the values that v accepts: those in its tag "values" or, without that tag, those
-// of its enum.
+// enumOf returns the values that v accepts. They are in its tag "values" or, without that tag, in
+// its enum.
 func enumOf(v *kong.Value) []string {
 	if values := v.Tag.Get("values"); values != "" {
 		return strings.Split(values, ",")

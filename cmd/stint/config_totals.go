@@ -80,8 +80,9 @@ func totalText(rules []*policy.Rule, parts int) string {
 	return text
 }
 
-// byClaim describes how much the limit at index i allows in n scopes if claims set all limits to
-// their largest maximums. It returns "" if claims do not raise the limit.
+// byClaim describes how much the limit of r at index i allows in n scopes if claims set all limits
+// to their largest maximums. It returns "" if no claim sets this limit and claims for other limits
+// do not raise what it allows.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
 		return ""

@@ -35,7 +35,7 @@ type redisDiagnosis struct {
 	cli string
 }
 
-// defaultPrefix is the prefix of keys unless the policies set another.
+// defaultPrefix is the prefix of keys if the configuration sets none.
 const defaultPrefix = "stint"
 
 func diagnoseRedis(ctx context.Context, found *findings, store config.Store) {
@@ -148,7 +148,8 @@ func (e *redisDiagnosis) unreachable(err error, where string, addresses []string
 	}
 }
 
-// failed adds a finding for an error from a Redis server that accepts connections, with a fix.
+// failed adds a finding, with a fix if one is known, for an error from a Redis server that accepts
+// connections.
 func (e *redisDiagnosis) failed(name string, err error) {
 	kind := errkind.Diagnose(err, true)
 	if text, ok := rueidis.IsRedisErr(err); ok {
@@ -197,8 +198,8 @@ func (e *redisDiagnosis) nodes(ctx context.Context) bool {
 
 const (
 	pings = 100
-	// A decision takes one round trip. A ping of slowPing takes a third of the default time budget
-	// of a decision, and a ping of poorPing takes more than all of it.
+	// A decision takes one round trip. slowPing is a third of the default time budget of a
+	// decision, and poorPing exceeds the budget.
 	slowPing = 5 * time.Millisecond
 	poorPing = 50 * time.Millisecond
 )
@@ -270,7 +271,7 @@ func (e *redisDiagnosis) version() {
 func (e *redisDiagnosis) eviction() {
 	switch policy := e.info.MaxMemoryPolicy; {
 	case policy == "":
-		return // unknown
+		return // the policy is unknown
 	case policy != "noeviction":
 		e.found.fail("eviction", fmt.Sprintf("maxmemory-policy is %s: when memory is full, usage is evicted and subjects exceed their limits",
 			policy),
@@ -287,7 +288,7 @@ func (e *redisDiagnosis) memory() {
 	used, most := e.info.UsedMemory, e.info.MaxMemory
 	switch {
 	case used == 0:
-		return // unknown
+		return // the usage is unknown
 	case most == 0:
 		e.found.ok("memory", "%s used, no maxmemory: only the host's memory bounds it", megabytes(used))
 	case used > most/10*9:
@@ -301,8 +302,8 @@ func (e *redisDiagnosis) memory() {
 
 func megabytes(n int64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// maxSkew is the largest clock difference that needs no warning. With a larger one, times in
-// responses are off.
+// maxSkew is the largest clock difference that needs no warning. With a larger difference, times in
+// responses are noticeably wrong.
 const maxSkew = time.Second
 
 func (e *redisDiagnosis) clock() {
@@ -340,7 +341,7 @@ func (e *redisDiagnosis) persistence() {
 func (e *redisDiagnosis) topology() {
 	switch {
 	case e.info.Role == "":
-		return // unknown
+		return // the role is unknown
 	case e.info.Role == "replica":
 		e.found.fail("replication", "this is a replica, which cannot charge",
 			"use the address of its master, or Sentinel: redis://sentinel:26379?master_set=NAME")

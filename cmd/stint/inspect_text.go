@@ -72,8 +72,8 @@ func overrideOf(result *control.Subject, l *control.Limit) *overrides.Override {
 	return nil
 }
 
-// banNumber describes the level of a ban: its number among consecutive bans, or that an operator
-// made it.
+// banNumber describes the level of a ban, such as "number 2 in a row". A level of 0 means that an
+// operator made the ban.
 func banNumber(level int) string {
 	if level == 0 {
 		return "by hand"
@@ -161,8 +161,9 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		// Extend the timeline to bookings. A charge that is not a booking may also be after now,
-		// because it counts at the end of a slice of the window, but by at most window/Resolution.
+		// Extend the timeline to the last booking. The time of another charge may also be after
+		// now, because it is rounded up to the end of a slice of the window, but the difference is
+		// at most window/Resolution.
 		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}

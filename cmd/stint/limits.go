@@ -60,7 +60,7 @@ func (c *limitsSetCommand) Run(s *system) error {
 		Lower: c.Lower, Until: time.Time(c.Until), Why: c.Why})
 }
 
-// set makes an override. The argument subject is the name on the command line.
+// set makes an override. subject is the subject as given on the command line.
 func (c *limitsChange) set(s *system, subject string, r control.SetRequest) error {
 	what := fmt.Sprintf("%s under %s %s", label.List(r.Limits), r.Policy, untilText(r.Until))
 	return c.change(s, fmt.Sprintf("Give %s %s?", subject, what), "has "+what, r.Until,

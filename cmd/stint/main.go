@@ -26,10 +26,12 @@ import (
 )
 
 // Signals have their default effect, except in daemons and in commands that run until they are
-// interrupted. All commands read the environment variables COLUMNS, NO_COLOR and TERM, and those
-// that their flags name. Commands that use Redis or a state directory also read the variables in
-// store_flags.go and token.go, and daemons the one in daemon.go. With --as-ratelimit, serve reads
-// those in as_ratelimit.go, too.
+// interrupted.
+//
+// All commands read the environment variables COLUMNS, NO_COLOR and TERM, and the variables that
+// their flags name. Other variables are declared in the files that use them: store_flags.go for
+// Redis, token.go for state directories, daemon.go for service managers, and as_ratelimit.go for
+// --as-ratelimit.
 func main() {
 	redirectGRPC()
 	build, _ := debug.ReadBuildInfo() // nil without module support; the version command reports that

@@ -92,7 +92,7 @@ func run(s *system, args []string) error {
 	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
-// withoutSecrets returns an error with the text of err, without the passwords of the URLs in args.
+// withoutSecrets returns an error with the text of err, minus any passwords of URLs in args.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -106,8 +106,7 @@ func withoutSecrets(err error, args []string) error {
 	return errors.New(text)
 }
 
-// commonAliases replaces the word help before a command with --help after it, and --version with the
-// command version.
+// commonAliases rewrites "help COMMAND" to "COMMAND --help", and --version to the command version.
 func commonAliases(args []string) []string {
 	switch {
 	case len(args) > 0 && args[0] == "help":

@@ -24,7 +24,7 @@ type serverFlags struct {
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate, with its chain, in PEM form, for a server with --tls-client-ca."`
 	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
-	tried string       // what to say about the token if the server rejects it
+	tried string       // explanation if the server requires a valid token, such as "none was given"
 	asked *atomic.Bool // whether the server has asked for a client certificate
 }
 

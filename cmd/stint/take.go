@@ -48,7 +48,7 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
-		// With --limit, the scope is an argument of act.
+		// With --limit, take passes the scope to act instead.
 		a.Scope = ""
 	}
 	return a

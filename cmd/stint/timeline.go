@@ -22,8 +22,8 @@ func (a *timeline) column(t time.Time) int {
 	return min(max(int(float64(t.Sub(a.from))/float64(length)*float64(a.width)), 0), a.width-1)
 }
 
-// labels returns a line with the times of the timeline's ends, its middle and now. It leaves out
-// times that do not fit.
+// labels returns a line with the times at the start, the middle and the end of the timeline, and
+// the current time if the timeline includes it. It leaves out times that do not fit.
 func (a *timeline) labels(now time.Time) string {
 	line := []rune(strings.Repeat("·", a.width))
 	put := func(t time.Time) {
@@ -35,7 +35,7 @@ func (a *timeline) labels(now time.Time) string {
 		}
 		around := line[max(at-1, 0):min(at+n+1, a.width)]
 		if slices.ContainsFunc(around, func(r rune) bool { return r != '·' && r != ' ' }) {
-			return // another time is there
+			return // another label is already there
 		}
 		for i := range around {
 			around[i] = ' '

@@ -79,7 +79,7 @@ func (k *counts) open(l *stint.Limit, now int64) {
 
 func (k *counts) bookings() []booking { return k.booked }
 
-// used, reset and earliest return the larger value of the log and the meter.
+// used, reset, asOf and earliest return the larger of the results for the log and for the meter.
 
 func (k *counts) used(l *stint.Limit) int64 {
 	if isOff(l) {
@@ -178,8 +178,8 @@ func (k *counts) book(from, until, cost int64) {
 }
 
 // force charges cost units if at is now, and books them otherwise. It uses fewer units if the usage
-// would exceed 2^52. A log counts units charged now as if they were charged at until. A meter is
-// charged only what it would not have given back in refilled microseconds.
+// would exceed 2^52. A log counts units charged now as if they were charged at until. For a meter,
+// force subtracts what the meter gives back in refilled microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {

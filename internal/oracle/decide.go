@@ -198,7 +198,7 @@ func (p *part) lastBooked(now int64) int64 {
 	return at
 }
 
-// retryAfter returns the retry-after of this limit alone.
+// retryAfter returns the retry-after that a decision under the limit of p alone would have.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
@@ -355,10 +355,10 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 }
 
 // giveUp removes from every limit the booking that the request replaces, and lets the decision see
-// only earlier bookings. It returns in old the first instant at which the booking begins on any
-// limit. If a limit does not have the booking, old is never, and the other limits keep the booking
-// until the request is charged. gone reports whether the booking may be due: no limit has it any
-// more, and every state has the generation of its charge.
+// only earlier bookings. old is the first instant at which the booking begins on any limit. If a
+// limit does not have the booking, old is never, and the other limits keep the booking until the
+// request is charged. gone reports whether the booking may be due: no limit has it any more, and
+// every state has the generation of its charge.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {

@@ -14,9 +14,9 @@ type holder struct {
 	expiry int64
 }
 
-// stepBack moves every expiry that is more than a window ahead, because the clock stepped back, to
-// one window from now. It reports whether it moved any. The store writes the change even if it
-// denies the request.
+// stepBack corrects expiries after the clock stepped back: it moves every expiry that is more than
+// a window ahead to one window from now. It reports whether it moved any. The store writes the
+// change even if it denies the request.
 func (h *holders) stepBack(l *stint.Limit, now int64) bool {
 	changed := false
 	for i := range h.list {

@@ -12,8 +12,8 @@ import (
 // and the total that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// isStock reports whether a limit holds the units of a hold with this life. Other limits charge
-// them at once.
+// isStock reports whether a limit holds the units of a hold that has the given life. Other limits
+// charge the units at once.
 func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }

@@ -18,7 +18,7 @@ type seenID struct {
 	charge         stint.Charge
 }
 
-// seen returns the request's id if it is in force, else nil.
+// seen returns the record of the request's id, or nil if the id is not in force.
 func (s *Store) seen(r *stint.Request, now int64) *seenID {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || r.Terms().Booked != nil {
 		return nil
@@ -70,8 +70,8 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// recall returns first, the charge of the original request, with the limits of its repeat r. If the
-// original request had other claims or another Hold, recall returns the zero charge.
+// recall returns a copy of first, the charge of the original request, with the limits of its repeat
+// r. If the original request had other claims or another Hold, recall returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {

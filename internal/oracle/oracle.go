@@ -32,7 +32,7 @@ type Store struct {
 	released   map[ownReleased]bool
 	bans       map[string]ban
 	strikes    map[string]*state
-	within     map[string]time.Duration // Within of the policy that counted the last strike
+	within     map[string]time.Duration // Within of the ban policy that counted the subject's last strike
 }
 
 type scopeKey struct{ subject, scope string }

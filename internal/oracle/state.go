@@ -120,7 +120,6 @@ func (s *Store) openAll(claims []*stint.Claim, now int64) []*part {
 	return parts
 }
 
-// write stores the data of p after a change.
 func (s *Store) write(p *part, now int64) {
 	if p.in == nil {
 		s.holders[keyOf(p.claim, p.limit)] = p.counts.(*holders)

@@ -260,10 +260,11 @@ func (lt *limitTruth) holds() {
 	lt.excuse(math.MaxInt64)
 }
 
-// settle widens the bounds of the event that a settlement may have changed. Events before a reset
-// are not known here, and those before a step back of the clock are no longer at their instants. If
-// a settlement applied but no event matches, it may have changed any event. A store may confuse a
-// lease and bookings that end at the same instant.
+// settle widens the bounds on the units of the event with the given id. certain means that the
+// charge has only this limit, so the settlement must have changed this event, and its units are at
+// most cost. Events from before a reset or a step back of the clock cannot be found; if no event
+// matches, the settlement may have changed any event. A store may confuse a lease and bookings that
+// end at the same instant, so settle widens their bounds, too.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.metered = len(lt.events) // the store may give back units that the meter had already refilled
 	for i := range lt.events {
@@ -301,7 +302,7 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	case len(found) == 0:
 		return false
 	case len(found) > 1 || !lt.events[found[0]].like(moved):
-		// Any of them may be the booking, and the number of units left is not known.
+		// Any of these events may be the booking, and the number of units left is not known.
 		for _, i := range found {
 			e := &lt.events[i]
 			e.low, e.high, e.astray = 0, e.high+moved.high, true
@@ -317,8 +318,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	return true
 }
 
-// GaveBack records that units were given back. They were units of events up to the end of the
-// current slice, but it is not known from outside which. Later events must stay.
+// GaveBack records that units were given back. The units came from events up to the end of the
+// current slice, but it is not known from outside from which. Later events keep their units.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {

@@ -158,8 +158,8 @@ func (p *Proxy) cut() {
 }
 
 // Silence makes the proxy accept connections but hold everything that is sent in either direction,
-// including the end of a connection, until [Proxy.Restore]. Redis then runs requests whose callers
-// gave up long ago, as after [Server.Pause].
+// including the end of a connection, until [Proxy.Restore]. After that, Redis runs requests whose
+// callers may have given up long ago, as it does after a [Server.Pause].
 func (p *Proxy) Silence() { p.change(func(f *faults) { f.silent = true }) }
 
 // Restore ends [Proxy.Cut], [Proxy.Silence] and [Proxy.SwapReplies]. The other faults end when they

@@ -235,8 +235,8 @@ func (l *line) write() {
 			continue
 		}
 		if _, err := l.to.Write(data); err != nil {
-			// The other direction notices this when it reads. Before that, it may have to deliver
-			// what the peer sent before closing.
+			// The reader of the other direction notices that the connection is closed. Its writer
+			// may still have to deliver data that was received before.
 			broken = true
 			l.to.Close()
 		}

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// keysWithoutTTL is a script that returns the keys of stint that have no expiry, except tables.
+// keysWithoutTTL is a script that returns the keys of stint that have no expiry, except keys of
+// tables.
 const keysWithoutTTL = `
 local found = {}
 for _, key in ipairs(redis.call('KEYS', 'stint:*')) do
@@ -15,9 +16,9 @@ for _, key in ipairs(redis.call('KEYS', 'stint:*')) do
 end
 return found`
 
-// KeysWithoutTTL returns the keys that begin with "stint:" and have no expiry, sorted, without the
-// keys of tables. It skips replicas and servers that are not running, so callers may pass all nodes
-// of a cluster.
+// KeysWithoutTTL returns the keys that begin with "stint:" and have no expiry, sorted. It leaves
+// out keys that begin with "stint:table:". It skips replicas and servers that are not running, so
+// callers may pass all nodes of a cluster.
 func KeysWithoutTTL(t testing.TB, servers ...*Server) []string {
 	t.Helper()
 	var found []string

@@ -2,5 +2,4 @@
 
 package testkit
 
-// raceEnabled reports whether the race detector is on.
 const raceEnabled = true
