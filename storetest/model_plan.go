@@ -75,8 +75,8 @@ type claimPick struct {
 // the sum of charges to 2^53, but not the sum of charges and bookings.
 const huge = stint.MaxUnits / 8
 
-// families returns families of limits. The variants in a family share a state, and differ in fields
-// that may change at run time, such as Max and Burst.
+// families returns the limits that plans choose from. The limits in a family share a state, and
+// differ in fields that may change at run time, such as Max and Burst.
 func families() [][]stint.Limit {
 	const odd = 1000003 * time.Microsecond
 	second, day := stint.PerSecond, stint.PerDay
@@ -144,7 +144,7 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 }
 
 // common and rare return kinds of steps, repeated in proportion to their frequency. rapid prefers
-// early elements, because they are simpler.
+// early elements, because it considers them simpler.
 func common() []stepKind {
 	return []stepKind{
 		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,

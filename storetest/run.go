@@ -108,7 +108,7 @@ func (k *tester) pass(d time.Duration) {
 	}
 }
 
-// after lets time pass like pass, and returns k for chaining.
+// after calls pass, and returns k for chaining.
 func (k *tester) after(d time.Duration) *tester {
 	k.pass(d)
 	return k

@@ -59,8 +59,8 @@ func (k *tester) window() driver.Window {
 	return k.inspect(k.request(0).Claims[0]).Windows[0]
 }
 
-// wantEntries checks the entries of a window, each as "from-until:units" since the start of the
-// clock.
+// wantEntries checks the entries of a window. Each element of want has the form "from-until:units",
+// with times since the start of the clock.
 func (k *tester) wantEntries(w driver.Window, want ...string) {
 	k.Helper()
 	if got := entriesText(w); got != strings.Join(want, " ") {

@@ -104,8 +104,8 @@ func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(a
 	return f.problem(do(control.New(c)))
 }
 
-// direct makes a store send every request to Redis. If Redis cannot be used, requests fail instead
-// of being decided in memory, because a command has just started and knows no usage.
+// direct makes a store send every request to Redis. If Redis cannot be used, requests fail: they
+// are not decided in memory, because a command has just started and does not know the usage.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
@@ -124,8 +124,8 @@ func openDirect(ctx context.Context, where config.Store, redis redisstore.Config
 	return store, err
 }
 
-// openRedis connects to Redis with the settings in where. It does not record the name key in Redis;
-// only servers do.
+// openRedis connects to Redis with the settings in where. If names in Redis are hashed, it uses the
+// name key that is in use, but never sets or replaces it; only servers do.
 func openRedis(ctx context.Context, where config.Store, s *system) (stores.Store, error) {
 	store, err := openDirect(ctx, where, redisstore.Config{
 		ExistingNames: true, Logger: slog.New(slog.NewTextHandler(s.errors(), nil)),

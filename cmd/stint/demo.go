@@ -75,7 +75,7 @@ func (c *demoCommand) Run(s *system) error {
 	return c.run(ctx, s, incidentAfter, outageLength)
 }
 
-// shadowPolicy is a policy in shadow. It shows the effect of a limit without bursts.
+// shadowPolicy is a policy in shadow mode. It shows the effect of a limit without bursts.
 const shadowPolicy = `
   - name: steady
     match: {method: GET, path: "/api/pdb/{id}"}
@@ -83,7 +83,7 @@ const shadowPolicy = `
     shadow: true
 `
 
-// demoPolicies returns the configuration of examples/tiers, with a policy in shadow and demoStore.
+// demoPolicies returns the configuration of examples/tiers, with shadowPolicy and demoStore added.
 func demoPolicies() string {
 	const next = "\nbans:"
 	return strings.Replace(string(tiers.YAML), next, shadowPolicy+next, 1) + demoStore

@@ -12,7 +12,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 )
 
-// system is the environment of commands, except their arguments and files.
+// system is the environment in which commands run. It does not include their arguments and files.
 type system struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer

@@ -152,8 +152,8 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	return at
 }
 
-// lease charges cost units. A log counts them as if they were charged at until, which is now or the
-// end of a lease.
+// lease charges cost units. A log counts them as if they were charged at the instant until, which
+// is now or the end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
 		k.append(k.stamp(l, until), cost)
@@ -177,9 +177,9 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges cost units if at is now, and books them otherwise. It uses fewer units if the usage
-// would exceed 2^52. A log counts units charged now as if they were charged at until. For a meter,
-// force subtracts what the meter gives back in refilled microseconds.
+// force charges cost units if the instant at is now, and books them otherwise. It uses fewer units
+// if the usage would exceed 2^52. A log counts units charged now as if they were charged at the
+// instant until. For a meter, force subtracts what the meter gives back in refilled microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -196,8 +196,8 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking. The booking ends at until, or earlier if a later booking ends earlier. If
-// there are already 1,000 bookings, insert adds the units to the last one instead.
+// insert adds a booking. The booking ends at the instant until, or earlier if a later booking ends
+// earlier. If there are already 1,000 bookings, insert adds the units to the last one instead.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost
@@ -211,8 +211,8 @@ func (k *counts) insert(at, until, cost int64) {
 	k.book(at, until, cost)
 }
 
-// unbook subtracts cost units from the booking that ends at until. It returns the instant at which
-// the booking begins, or never if there is no such booking.
+// unbook subtracts cost units from the booking that ends at the instant until. It returns the
+// instant at which the booking begins, or never if there is no such booking.
 func (k *counts) unbook(until, cost int64) int64 {
 	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
 	if i < 0 {

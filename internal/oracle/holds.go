@@ -55,8 +55,8 @@ func (k *counts) hold(until, n int64) {
 	}
 }
 
-// release removes n units whose expiry is not before until. If there are too few, it also removes
-// units that expire earlier, the latest first.
+// release removes n units that expire at the instant until or later. If there are too few, it also
+// removes units that expire earlier, the latest first.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)

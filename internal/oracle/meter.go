@@ -132,7 +132,7 @@ func (m *meter) earliest(l *stint.Limit, cost int64) int64 {
 	return m.below(l, excess.Sub(excess, times(l.Capacity(), m.unit)))
 }
 
-// fits reports whether the level stays within the capacity with another cost, now and at every
+// fits reports whether, with cost more units, the level stays within the capacity now and at every
 // booking.
 func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	full, c := times(l.Capacity(), m.unit), m.clone()

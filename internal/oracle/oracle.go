@@ -70,7 +70,8 @@ func New(now func() int64) *Store {
 	}
 }
 
-// never is the earliest instant of a request that will never be admitted.
+// never stands for an instant that never comes, such as the earliest instant of a request that will
+// never be admitted.
 const never = int64(-1)
 
 // most is the largest count: 2^53.

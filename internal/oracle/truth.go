@@ -383,8 +383,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse excludes events up to until from checks against the capacity, because it is not known how
-// many of their units are left.
+// excuse excludes events up to the instant until from checks against the capacity, because it is
+// not known how many of their units are left.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
