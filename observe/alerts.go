@@ -82,8 +82,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate evaluates all alerts and returns them. The result changed reports whether an alert has
-// changed its state, or an alert that is not ok has changed its value or summary.
+// evaluate evaluates all alerts and returns them. If changed is true, an alert has changed its
+// state, or an alert that is not ok has changed its value or summary.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -179,7 +179,8 @@ func (a *alerts) notify(before string, alert *Alert) {
 	}
 }
 
-// alertPlan returns the plan for posting alerts: in order, with at most three attempts for each.
+// alertPlan returns the plan for posting alerts. Alerts are posted in order, each with at most
+// three attempts.
 func alertPlan() webhookPlan {
 	return webhookPlan{name: "alerts", kind: "alerts", media: "application/json", queue: 64, workers: 1,
 		pauses: []time.Duration{time.Second, 5 * time.Second}}

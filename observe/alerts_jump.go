@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// jumpBase is the minimum for the earlier share of denials; a lower share counts as jumpBase.
-	// Otherwise, even a few denials would be a large multiple of the earlier share.
+	// jumpBase replaces the share of denials before the last minute if that share is lower.
+	// Otherwise, even a few denials in the last minute would count as a large jump.
 	jumpBase = 0.01
-	// jumpFloor is the minimum number of denials for a jump of a tier or policy.
+	// jumpFloor is the minimum number of denials in the last minute for a jump of a tier or policy.
 	jumpFloor = 20
 )
 
@@ -19,9 +19,9 @@ const (
 type jump struct {
 	tier, policy string
 	now, before  Counts
-	seconds      int64 // the length of the period that before covers
+	seconds      int64 // the number of seconds that the counts in before cover
 
-	times float64 // the share in now divided by the share in before; see measure
+	times float64 // the share of denials now divided by the share before; see measure
 }
 
 // text describes a jump of a tier or policy in a sentence. It returns "" for a jump of all
@@ -49,8 +49,8 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump measures the given jumps and returns the largest one. If a policy has the same jump
-// as its tier, it returns the jump of the policy.
+// largestJump measures the jumps in some, and the jump passed as largest. It returns the one with
+// the highest times. If a policy has the same jump as its tier, it returns the jump of the policy.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {

@@ -66,7 +66,7 @@ func (n *byName[K, T]) get(name K) *T {
 func (n *byName[K, T]) all() iter.Seq2[K, *T] {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	list := n.list // get only appends to it
+	list := n.list // valid without the lock: get only appends
 	return func(yield func(K, *T) bool) {
 		for _, i := range list {
 			if !yield(i.name, i.item) {

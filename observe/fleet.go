@@ -36,7 +36,7 @@ const (
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is the maximum number of other processes that a process follows.
 	maxProcesses = 1000
-	// fewReports is the maximum number of reports by a process that counts as newly started.
+	// A process that has made at most fewReports reports counts as newly started.
 	fewReports = 2
 )
 
@@ -47,8 +47,8 @@ type Process struct {
 	// Self marks the process that returned this list.
 	Self bool `json:"self,omitempty"`
 	// Started is the time at which the process began to share its counts. Heard is the time of its
-	// last report. Silent reports that the next report is overdue: the process hangs, was killed,
-	// or cannot reach the store.
+	// last report. Silent reports whether the next report is overdue, because the process hangs, was
+	// killed, or cannot reach the store.
 	Started time.Time `json:"started,omitzero"`
 	Heard   time.Time `json:"heard"`
 	Silent  bool      `json:"silent,omitempty"`
@@ -102,7 +102,7 @@ type fleet struct {
 	// Only the reporting goroutine uses the following fields.
 	version int64
 	seq     int64
-	news    string // identifies the last facts; when it changes, the facts are written at once
+	news    string // summary of the last facts; if it changes, new facts are written at once
 
 	asking asking
 
@@ -368,7 +368,8 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls do for every process that is not silent, except this one. The caller holds the lock.
+// each calls the function do for every process that is not silent, except this one. The caller
+// holds the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

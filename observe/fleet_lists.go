@@ -95,8 +95,8 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds the counts in others, which other processes have reported, to all, and returns the
-// result.
+// merge returns the counters in all, increased by the counts that other processes have reported. A
+// subject that is only in others gets a new counter.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -209,8 +209,9 @@ func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	return list
 }
 
-// addTop adds the counts of another process to top. It returns the n subjects with the most
-// denials, or all if there are fewer.
+// addTop adds to top the subjects in others, which are from another process's shadow report on the
+// same rule. It returns the n subjects with the most denials, or all if there are fewer. The
+// argument policy is the rule's policy.
 func (f *fleet) addTop(top []Offender, others []listed, policy string, n int) []Offender {
 	at := map[string]int{}
 	for i := range top {
@@ -260,8 +261,8 @@ func (r *ShadowReport) add(s *ShadowReport) {
 	r.Processes += s.Processes
 }
 
-// add adds the counts of another process. Both processes may have counted the same subjects, so the
-// larger number is only a lower bound on the number of all subjects.
+// add adds the counts of another process. Both processes may have counted the same subjects, so add
+// does not add up the numbers of subjects: it keeps the larger one, which is a lower bound.
 func (c *ShadowCounts) add(d *ShadowCounts) {
 	c.AtLeast = c.AtLeast || d.AtLeast || c.Subjects > 0 && d.Subjects > 0
 	c.Requests += d.Requests

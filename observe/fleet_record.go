@@ -205,8 +205,8 @@ func (c *codec) texts(list *[]string) {
 	}
 }
 
-// codeAll encodes or decodes a list. It calls one to encode or decode each element. When decoding,
-// it keeps only the first elements; most is their maximum number.
+// codeAll encodes or decodes a list. The function one encodes or decodes an element. When decoding,
+// codeAll keeps only the first elements; most is their maximum number.
 func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	n := c.length(len(*list))
 	if c.reading {
@@ -217,9 +217,9 @@ func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	}
 }
 
-// subjects encodes or decodes a list of subjects. It calls rest to encode or decode the fields of a
-// subject other than kind and name. When encoding, it writes only the first subjects: at most
-// topSubjects, and only as many as fit into room bytes.
+// subjects encodes or decodes a list of subjects. The function rest encodes or decodes the fields
+// of a subject other than kind and name. When encoding, subjects writes only the first subjects of
+// the list: at most topSubjects, and only as many as fit into room bytes.
 func (c *codec) subjects(list *[]listed, room int, rest func(*listed)) {
 	one := func(l *listed) {
 		c.kind(&l.kind)

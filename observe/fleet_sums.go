@@ -30,9 +30,9 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds the counts of p since its last report, given its new report. If timed is true, these
-// counts are from the last few seconds, and add spreads them over the next seconds, as many as
-// steps. Otherwise, add adds them to the sums at once and returns them.
+// add adds what p has counted since its last report; the argument counts is its new report. If
+// timed is true, p counted this in the last few seconds, and add spreads it over the next seconds,
+// whose number is steps. Otherwise, add adds it to the sums at once and returns it.
 func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -57,8 +57,8 @@ func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (befo
 	return into
 }
 
-// move transfers a part of each count in its first argument to taken. The function share returns
-// the part.
+// move moves a part of each count in its first argument to s.taken. The function share returns the
+// part to move.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)

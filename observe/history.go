@@ -16,8 +16,8 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is the longest period, in coarse steps, for which during returns durations: five
-	// minutes.
+	// markSteps is the longest period, in coarse steps, for which the method during returns
+	// durations: five minutes.
 	markSteps = 5 * 6
 )
 
@@ -128,7 +128,7 @@ func (h *history) rebase(all Point, series []Series) {
 	}
 }
 
-// row returns row i. If there are only i rows, it adds the row.
+// row returns the row of series i. If there are only i rows, it adds that row.
 func (h *history) row(i int) *row {
 	if i == len(h.rows) {
 		h.rows = append(h.rows, row{recent: newRing[Counts](seriesSteps)})
@@ -136,7 +136,8 @@ func (h *history) row(i int) *row {
 	return &h.rows[i]
 }
 
-// follow updates the rows. It returns the series that have changed, with only the change in Recent.
+// follow updates the rows to the totals in all, which lists all series in the order of the rows. It
+// returns the series that have changed, with only the change in Recent.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {

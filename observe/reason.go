@@ -16,7 +16,7 @@ const (
 	unlimited                     // no limit applied
 	skipped                       // a policy exempts the request
 	repeated                      // the ID of the request was seen before
-	shadowed                      // would be denied if enforced (shadow)
+	shadowed                      // only a rule in shadow would have denied the request
 	allowedDegraded               // allowed without the store
 
 	overLimit
@@ -24,7 +24,9 @@ const (
 	deniedDegraded // denied without the store
 	unavailable    // denied because the store could not decide
 
-	failedFirst // the first failure; there is one for each of errkind.Kinds
+	// failedFirst is the first of the reasons why a decision failed. They have the order of
+	// errkind.Kinds, followed by invalid and canceled.
+	failedFirst
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1

@@ -21,8 +21,8 @@ type reloads struct {
 
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the current files are not in force, or nil.
-// Changed reports whether this check put a change in force, and Changes describe the differences
-// from the previous version. Versions with the same meaning have the same Fingerprint, on any host.
+// Changed reports whether this check put a change in force, and Changes lists the differences from
+// the previous version. Versions with the same meaning have the same Fingerprint, on any host.
 // Expires is the time at which the part becomes invalid; zero means never.
 type Reload = reload.Result
 

@@ -59,7 +59,8 @@ func (l *ledger) of(tier, policy string) *series {
 	return l.find(tier, policy)
 }
 
-// find looks up a series by its names, or creates it, and adds it to the cache that of uses.
+// find looks up a series by its names, or creates it. It also adds the series to the cache
+// l.recent.
 func (l *ledger) find(tier, policy string) *series {
 	s := l.get(seriesName{tier: clean(tier), policy: clean(policy)})
 	l.recent[recentIndex(tier, policy)].Store(&recentSeries{tier, policy, s})

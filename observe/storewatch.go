@@ -55,12 +55,12 @@ type storeWatch struct {
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
 	failure   error         // the error of the last call that failed
-	votes     errkind.Votes // votes on the fault since the store went down
+	votes     errkind.Votes // what faults recent failures indicate; cleared when an outage ends
 	lastError string
 	errorAt   time.Time
 	state     resilience.BreakerState
 	probed    StoreHealth
-	outage    *Outage            // the current outage, as of the last call of health; nil if none
+	outage    *Outage            // the outage that the last call of health found; nil if there was none
 	before    *Outage            // the last outage that has ended
 	stop      context.CancelFunc // stops the current poll
 }

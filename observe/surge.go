@@ -8,7 +8,7 @@ import (
 const (
 	// surgeLife is the maximum duration of a surge. After that, its rate counts as the usual rate.
 	surgeLife = time.Hour
-	// surgeShare is the minimum share of the requests that new subjects must send to explain a surge.
+	// New subjects explain a surge if they send at least the share surgeShare of the requests.
 	surgeShare = 0.5
 )
 

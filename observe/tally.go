@@ -41,7 +41,8 @@ type shard uint32
 // shardOf derives a shard from an address that only the calling goroutine uses, such as one on its
 // stack. A random choice would take as long as counting.
 func shardOf[T any](own *T) shard {
-	// A stack has at least 2^pageBits bytes. spread is the multiplier of Fibonacci hashing.
+	// A stack has at least 2^pageBits bytes, so addresses in different stacks differ in the bits
+	// above the lowest pageBits. spread is the multiplier of Fibonacci hashing.
 	const pageBits, spread = 11, 0x9e3779b97f4a7c15
 	return shard(uint64(uintptr(unsafe.Pointer(own))) >> pageBits * spread >> (64 - shardBits))
 }

@@ -48,7 +48,7 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		// A verdict of the Envoy service has no Set. For it, limits in shadow also count as limits.
+		// In a verdict of the Envoy service, which has no Set, limits in shadow count as limits, too.
 		limited := !v.Results[0].Shadow || v.Set == nil
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return

@@ -90,7 +90,6 @@ type webhook struct {
 	posted, failed, dropped atomic.Int64
 }
 
-// webhooks are the webhooks for messages of one kind.
 type webhooks []*webhook
 
 func (all webhooks) send(m message) {
@@ -172,8 +171,8 @@ func (w *webhook) run(ctx context.Context) {
 	}
 }
 
-// deliver posts a message. It retries if a retry may succeed. After close, it makes at most one
-// more attempt.
+// deliver posts a message. It retries if a retry may succeed. Once w.closing is closed, it retries
+// at most once, without a pause.
 func (w *webhook) deliver(ctx context.Context, m *message) {
 	last := false
 	for i := 0; ; i++ {
