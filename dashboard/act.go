@@ -17,7 +17,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// acts returns a handler that applies do to the subject in a request.
+// acts returns a handler that calls the function do with the subject in a request. The argument
+// what describes the action for the audit log.
 func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
 	return func(w http.ResponseWriter, r *http.Request, by operator) {
 		var body control.Target
@@ -47,8 +48,8 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		})
 }
 
-// act applies do to a subject, records the action with its result, and answers with the changed
-// subject.
+// act calls the function do with the subject t, records the action in the audit log, and answers
+// with the changed subject or the error.
 func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
 	do func(context.Context, control.Target) (control.Named, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), scanTime)
@@ -90,8 +91,8 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	answer.JSON(w, http.StatusOK, result)
 }
 
-// read decodes a body and resolves its target. If either fails, it refuses the request and returns
-// false.
+// read decodes a body as decode does. It then replaces the ref in target, which is a part of the
+// body, as find does. If either fails, it refuses the request and returns false.
 func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, target *control.Target) bool {
 	return decode(w, r, into) && d.find(w, target)
 }

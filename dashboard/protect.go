@@ -75,8 +75,8 @@ func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by opera
 	return operator{name, callers.Peer(r), operates}, true
 }
 
-// mayChange reports whether the sender may make changes. If it may not, mayChange logs the attempt
-// and refuses the request.
+// mayChange reports whether the sender may make changes. If not, it logs the attempt and refuses
+// the request.
 func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operator) bool {
 	if !by.operates {
 		text := fmt.Sprintf(needsRole, by.name)
