@@ -11,9 +11,9 @@ import (
 // axeFile is the path, from the root of the repository, at which `make setup` installs axe-core.
 const axeFile = "tools/axe/node_modules/axe-core/axe.min.js"
 
-// axeRun is a JavaScript expression for the problems that axe-core finds, one string per element.
-// It applies every rule of WCAG 2.2, levels A and AA, and every best practice, or only the given
-// rules.
+// axeRun is a JavaScript function that returns the problems that axe-core finds, one string per
+// element. Its argument lists the rules to apply. If the list is empty, it applies every rule of
+// WCAG 2.2, levels A and AA, and every best practice.
 const axeRun = `((only) => axe.run(document, {
 	preload: false, // no rule used here reads style sheets
 	resultTypes: ["violations"],
@@ -23,9 +23,9 @@ const axeRun = `((only) => axe.run(document, {
 }).then(({violations}) => violations.flatMap((v) => v.nodes.map((n) =>
 	v.id + ": " + n.target.join(" ") + ": " + n.failureSummary.replace(/\s+/g, " ")))))`
 
-// Audit runs axe-core on the page in its current state, and returns the violations of all rules, or
-// of the named ones only. It reaches the page through the browser's protocol, so the content
-// security policy does not apply to it.
+// Audit runs axe-core on the page in its current state, and returns the violations of the named
+// rules, or of all rules if none is named. It reaches the page through the browser's protocol, so
+// the content security policy does not apply to it.
 func (p *Page) Audit(rules ...string) []string {
 	p.t.Helper()
 	source, err := axe()

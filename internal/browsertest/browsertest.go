@@ -48,8 +48,8 @@ var shared struct {
 	stop    func()
 }
 
-// Main is for the TestMain of a package with several browser tests. The tests share one browser
-// process, because starting one takes a second:
+// Main runs the tests of a package with one browser process that all of them share, because
+// starting a browser takes a second. Call it in TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(browsertest.Main(m)) }
 func Main(m *testing.M) (code int) {
@@ -129,8 +129,8 @@ func launch(path string) (*Browser, func(), error) {
 	return &Browser{ctx: ctx}, end, chromedp.Do(ctx)
 }
 
-// Page opens an empty tab with the given size in pixels. The tab shares nothing with existing tabs: it
-// has its own cookies, storage and window. So only a tab that [Page.Tab] opens in this window can
+// Page opens an empty tab with the given size in pixels. The tab shares nothing with existing tabs:
+// it has its own cookies, storage and window. Only tabs that [Page.Tab] opens in that window can
 // hide it.
 func (b *Browser) Page(t testing.TB, width, height int) *Page {
 	t.Helper()

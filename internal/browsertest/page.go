@@ -170,7 +170,7 @@ func (p *Page) Count(selector string) int {
 	return Eval[int](p, "document.querySelectorAll("+Quote(selector)+").length")
 }
 
-// Screenshot writes the visible part of the page, or all of it, to a PNG file.
+// Screenshot writes the visible part of the page or, if all is true, the whole page to a PNG file.
 func (p *Page) Screenshot(file string, all bool) {
 	p.t.Helper()
 	shot := call(p, "take a screenshot", page.CaptureScreenshot,
@@ -179,7 +179,8 @@ func (p *Page) Screenshot(file string, all bool) {
 	p.must(os.WriteFile(file, shot.Data, 0o644), "write a screenshot")
 }
 
-// Eval returns the value of a JavaScript expression. It waits for a promise to settle.
+// Eval returns the value of a JavaScript expression. If that is a promise, Eval waits for it and
+// returns its result.
 func Eval[T any](p *Page, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)
