@@ -243,8 +243,8 @@ func (s *shadowFacts) shown() ShadowReport {
 	return r
 }
 
-// add adds the report of another process about the same rule. It assumes that the newest minute of
-// both reports is the same.
+// add adds the report of another process about the same rule. It assumes that both reports end with
+// the same minute.
 func (r *ShadowReport) add(s *ShadowReport) {
 	if s.Since.Before(r.Since) {
 		r.Since = s.Since
