@@ -13,7 +13,8 @@ import (
 type names struct {
 	monitor *observe.Monitor
 	full    bool
-	// asMonitor reports whether the monitor's own lists show subjects in the same way.
+	// asMonitor reports whether the monitor itself shows subjects in the wanted form, in full or
+	// shortened.
 	asMonitor bool
 }
 
