@@ -59,8 +59,8 @@ func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	})
 }
 
-// operatorOf returns the sender of a request. If the sender has no name, or if changes are disabled,
-// it refuses the request and returns false.
+// operatorOf returns the sender of a request. If the sender has no name, or if changes are
+// disabled, it refuses the request and returns false.
 func (d *dashboard) operatorOf(w http.ResponseWriter, r *http.Request) (by operator, ok bool) {
 	if d.c.Who == nil || d.admin == nil {
 		answer.Refuse(w, http.StatusForbidden, "forbidden", changesNothing)
