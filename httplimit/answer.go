@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial describes a refused request for a function that answers it. It is valid until that
-// function returns.
+// Denial describes a refused request. The function of [WithDenied] receives it, and must not use it
+// after it has returned.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int
@@ -164,7 +164,8 @@ func (x *exchange) fail(w http.ResponseWriter, r *http.Request, err error) {
 	x.write(w, r, n, seconds)
 }
 
-// setRetry sets Retry-After, or removes it if seconds is 0, because waiting does not help.
+// setRetry sets Retry-After to seconds. If seconds is 0, waiting does not help, and setRetry
+// removes the field.
 func (x *exchange) setRetry(h http.Header, seconds int64) {
 	if seconds == 0 {
 		setFixed(h, fieldRetryAfter, nil)
@@ -173,8 +174,8 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 	x.number(h, fieldRetryAfter, seconds)
 }
 
-// write sends an answer in the format that the client prefers, and sets the header fields in the
-// draft.
+// write sends the answer n in the format that the client prefers, with the header fields that are
+// in the draft. seconds is as in setRetry.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])

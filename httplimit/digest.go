@@ -18,11 +18,11 @@ const (
 	digestTime = 10 * time.Second
 )
 
-// Digest implements [policy.Input.Content]. It reads the whole body, and puts it back for the
-// handler. Because this takes memory and time, Digest derives no id if the body is too long or of
-// unknown length, such as a stream, or if it cannot set a read deadline. If the body cannot be
-// read, the request is still decided, without an id: banned and denied clients get their usual
-// answer, and other clients are charged.
+// Digest implements [policy.Input.Content]. It returns a hash of the query and the body, and puts
+// the body back for the handler. Because this takes memory and time, Digest returns "" if the body
+// is too long, of unknown length, such as a stream, or followed by a trailer, or if it cannot set a
+// read deadline. If the body cannot be read, the request is still decided, without an id: banned
+// and denied clients get their usual answer, and other clients are charged.
 func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {

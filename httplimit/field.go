@@ -140,7 +140,7 @@ func peekBody(r *http.Request) []byte {
 	return head
 }
 
-// failed is the rest of a body that could not be read. Reading it returns the same error again.
+// failed replaces the rest of a body after a read error. Its Read returns that error again.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }

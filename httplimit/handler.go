@@ -71,7 +71,8 @@ type limit struct {
 	cost func(*http.Request) int64
 }
 
-// count is one of the counts to which a request is charged: that of [By], or that of an [AndBy].
+// count is one of the counts to which a request is charged. The first comes from the key of [By],
+// the others from [AndBy].
 type count struct {
 	middleware.Part
 	key   KeyFunc
@@ -154,7 +155,7 @@ func (l *limit) ask(asks []middleware.Ask, r *http.Request) []middleware.Ask {
 	return asks
 }
 
-// describe appends the texts for results to the slice to.
+// describe appends the texts for results to a slice, and returns the extended slice.
 func (l *limit) describe(results []policy.Result, to []*ruleText) []*ruleText {
 	for i := range results {
 		r := &results[i]

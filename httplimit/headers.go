@@ -38,7 +38,8 @@ const drafted = 8
 type draft struct {
 	text  []byte
 	parts []part
-	// resets caches values of fieldReset. The last four bits of a number are its index.
+	// resets caches values of fieldReset. The index of an entry is the last four bits of its
+	// number.
 	resets [16]struct {
 		number int64
 		value  []string

@@ -138,7 +138,7 @@ func WithHeaders(headers policy.Headers) AnswerOption {
 	})
 }
 
-// WithName sets the name of the policy of [By] in headers and answers. It may contain letters,
+// WithName sets the policy name that [By] shows in headers and answers. It may contain letters,
 // digits and "_-."; the default is "default". In a shared store ([WithStore]), the name is also the
 // scope in which requests are counted: middlewares with the same name share the counts of limits
 // with the same window. A configured policy of that name shares these counts too. If the maximum of

@@ -97,8 +97,8 @@ var modelQuotas = []struct{ left, reset string }{
 	{"Anthropic-Ratelimit-Output-Tokens-Remaining", "Anthropic-Ratelimit-Output-Tokens-Reset"},
 }
 
-// untilRenewed returns the time from at until the reset that text states: as a duration such as
-// 6m0s or 120ms, as a number as in untilReset, or as an RFC 3339 date.
+// untilRenewed returns the time until the reset that text states. The text is a duration such as
+// 6m0s or 120ms, a number as in untilReset, or an RFC 3339 date, which is compared with at.
 func untilRenewed(text string, at time.Time) time.Duration {
 	if reset, ok := plainNumber(text); ok {
 		return untilReset(reset, at)
@@ -168,8 +168,8 @@ const (
 	epochMilliseconds = 1e12
 )
 
-// untilReset returns the time from at until a reset. The reset has one of the three forms that are
-// described at epochSeconds.
+// untilReset returns the time until a reset, which has one of the three forms that are described at
+// epochSeconds. A time since the epoch is compared with at.
 func untilReset(reset float64, at time.Time) time.Duration {
 	switch {
 	case reset >= epochMilliseconds:

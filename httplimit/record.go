@@ -82,7 +82,7 @@ func (r *recorder) WriteHeader(status int) {
 		r.status = status
 		r.meterHeader()
 	}
-	r.watch.Begin() // the call may block, because an informational response is sent at once
+	r.watch.Begin() // WriteHeader may block: it sends informational responses at once
 	defer r.watch.End()
 	r.ResponseWriter.WriteHeader(status)
 }

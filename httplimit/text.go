@@ -117,7 +117,8 @@ type setText struct {
 
 func newSetText(set *policy.Set) *setText {
 	t := &setText{set: set, rules: make([]ruleTexts, len(set.Rules()))}
-	taken := map[string]names{} // by tier, because nearly every request has rules of only one tier
+	// Names are unique within each tier, because nearly every request has rules of only one tier.
+	taken := map[string]names{}
 	for i, r := range set.Rules() {
 		if taken[r.Tier] == nil {
 			taken[r.Tier] = names{}
@@ -127,8 +128,8 @@ func newSetText(set *policy.Set) *setText {
 	return t
 }
 
-// of appends the texts for the enforced results to the slice to. A rule that is not in the set gets
-// a new text each time.
+// of appends the texts for the enforced results to a slice, and returns the extended slice. A rule
+// that is not in the set gets a new text each time.
 func (t *setText) of(results []policy.Result, to []*ruleText) []*ruleText {
 	var taken names
 	for i := range results {

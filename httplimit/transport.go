@@ -38,8 +38,8 @@ const (
 // example because the pause is longer than MaxWait or than the context allows, is not sent: the
 // caller gets the API's last response, without an error.
 //
-// If the API has a Usage, limits on tokens are charged the estimated usage of a request, and
-// settled to the usage that its response reports: see [outbound.Client.Send].
+// If the API has a Usage, each request is charged its estimated usage under limits on tokens. The
+// charge is settled to the usage that the response reports: see [outbound.Client.Send].
 //
 // Each hop of a redirect counts as a request to the API, even if it leads to another host.
 //
