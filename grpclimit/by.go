@@ -26,7 +26,7 @@ type KeyFunc func(context.Context) string
 // Each call costs one unit of every limit, unless [WithCost] sets another cost; a stream is charged
 // once, when it is opened. Under a concurrency limit ([stint.Concurrency]), a call keeps its place
 // until the handler returns. Health checks and reflection are calls like any other. To exempt some
-// calls, write an interceptor that calls these interceptors only for all other calls.
+// calls, write an interceptor that passes only the other calls to these interceptors.
 //
 // The options are limits (at least one, unless [WithLimits] gives them), other options of package
 // stint, such as [stint.WithBans], and options of this package that are a [ByOption]. Without
@@ -163,7 +163,7 @@ type keyed struct {
 	cost func(context.Context) int64
 }
 
-// Decide charges the key of a call.
+// Decide charges the call to its key.
 func (k *keyed) Decide(ctx context.Context, _ *policy.Input, v *policy.Verdict) error {
 	ask := [1]middleware.Ask{{Key: k.key(ctx), Cost: 1}}
 	if ask[0].Key != "" && k.limits != nil {

@@ -44,8 +44,8 @@ func (s *server) newCall(ctx context.Context, method string) *call {
 	return c
 }
 
-// fields gives access to the metadata of a call as header fields. It stores the context of the
-// call, because it lives only as long as the call.
+// fields gives access to the metadata of a call as header fields. It may store the context, because
+// it lives only as long as the call.
 type fields struct{ ctx context.Context }
 
 // Values implements [policy.Input.Header]. Metadata keys are in lower case.

@@ -42,8 +42,9 @@ func (c *client) wait(ctx context.Context) error {
 	return &notMade{err, status.New(codes.Unavailable, err.Error())}
 }
 
-// deniedHere returns the status for denied, which err wraps: the call got no turn, or could not be
-// decided. The status includes the time to wait, unless waiting does not help.
+// deniedHere returns the status of a call that got no turn or could not be decided. err is the
+// error of the call, and denied is the cause in its chain. The status includes the time to wait,
+// unless waiting does not help.
 func deniedHere(err error, denied *stint.DeniedError) *status.Status {
 	code := codes.ResourceExhausted
 	if denied.Unavailable {

@@ -44,11 +44,11 @@ func (c *Client) Retries() int {
 // turn comes. The decision reports the units that remain. Its RetryAfter is zero, because the wait
 // is over.
 //
-// Wait fails at once, with a [*stint.DeniedError], if the call would have to wait although the API
-// is set to FailFast, or longer than MaxWait or the context allows. It also fails if 1,000 calls
-// are already waiting. If the context's deadline leaves too little time, the error chain also
-// contains context.DeadlineExceeded. If the context ends before the call's turn comes, its booking
-// is given back. The API's Failure determines what happens if the store fails.
+// Wait fails at once, with a [*stint.DeniedError], if the API is set to FailFast and the call would
+// have to wait, or if the wait would be longer than MaxWait or the context allows. It also fails if
+// 1,000 calls are already waiting. If the context's deadline leaves too little time, the error
+// chain also contains context.DeadlineExceeded. If the context ends before the call's turn comes,
+// its booking is given back. The API's Failure determines what happens if the store fails.
 func (c *Client) Wait(ctx context.Context) (stint.Decision, error) { return c.wait(ctx, nil) }
 
 func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
@@ -67,7 +67,7 @@ func (c *Client) wait(ctx context.Context, costs stint.Costs) (stint.Decision, e
 	return d, err
 }
 
-// Peek returns the decision on a call that is made now, without waiting. It charges nothing. During
+// Peek returns the decision that a call would get now, without waiting. It charges nothing. During
 // a pause, the decision is not Allowed.
 func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	e, err := c.registry.find(c.name)
@@ -165,9 +165,9 @@ func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration)
 	}
 }
 
-// overtaken reports whether a pause began after the booking. If the call waited for its booking,
-// overtaken asks the store once more, because another process may have been asked for a pause in
-// the meantime.
+// overtaken reports whether a pause has begun since the call asked for its turn. booked means that
+// the call had to wait for the turn. In that case, overtaken also asks the store, because another
+// process may have been asked for a pause in the meantime.
 func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
 	if c.cooldown.left(c.registry.now()) > 0 {
 		return true

@@ -47,7 +47,7 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 // see records the end of a pause that another process wrote, or 0 if there is no pause in the
 // store. Only [Stats] uses the record, because the pause may end early in the store.
 func (k *cooldown) see(end time.Duration) {
-	if k.seen.Load() != int64(end) { // most calls see no pause, like the call before them
+	if k.seen.Load() != int64(end) { // false for most calls, because there is rarely a pause
 		k.seen.Store(int64(end))
 	}
 }

@@ -43,8 +43,8 @@ func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// readHead reads the beginning of the body of a request. It returns a copy of the request that
-// still has its whole body: a transport must not change the request of its caller.
+// readHead reads the beginning of the body of a request. It returns a copy of the request with the
+// whole body, because a transport must not change the request of its caller.
 func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
 	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
 		return req, nil, 0
@@ -62,7 +62,7 @@ func readHead(req *http.Request, most int64) (out *http.Request, head []byte, le
 	return out, head, req.ContentLength
 }
 
-// failed is the rest of a body that could not be read. Reading it returns the same error again.
+// failed replaces the rest of a body after a read error. Its Read returns that error again.
 type failed struct{ err error }
 
 func (f failed) Read([]byte) (int, error) { return 0, f.err }
@@ -75,8 +75,9 @@ type sending struct {
 	decision stint.Decision
 }
 
-// settles settles the call to its actual usage when its response has ended. Until then, it reports
-// the usage so far to the store. If resp is nil, the call has failed.
+// settles arranges for the call to be settled to its actual usage when the response ends. Until
+// then, the usage so far is reported to the store. If resp is nil, the call has failed and is
+// settled at once.
 func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	m := s.api.usage.Meter()
 	var reports *tokens.Reports

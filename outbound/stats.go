@@ -30,7 +30,7 @@ type Stats struct {
 	// Failed is the number of calls that ended with any other error, such as an error of the store
 	// or of their context.
 	Failed int64
-	// Waiting is the number of callers that are waiting now.
+	// Waiting is the number of calls that are in [Client.Wait] or [Client.WaitFor] now.
 	Waiting int64
 	// Cooldowns is the number of pauses that the API imposed on this process.
 	Cooldowns int64

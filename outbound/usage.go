@@ -77,9 +77,10 @@ func (c *Client) letGo(d stint.Decision) {
 	}
 }
 
-// Settle replaces the estimates of a call that [Client.WaitFor] admitted with its actual costs, by
-// the names of limits. The charges of other limits stay as they were. If costs contains the name of
-// an unknown limit, Settle returns a [*stint.InvalidError] and changes nothing.
+// Settle corrects the charge of a call that [Client.WaitFor] admitted. It replaces the estimates
+// with costs, which holds the actual costs by the names of limits. The charges of other limits stay
+// as they were. If costs contains the name of an unknown limit, Settle returns a
+// [*stint.InvalidError] and changes nothing.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]
