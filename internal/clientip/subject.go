@@ -58,7 +58,7 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 
 // carried returns the IPv4 address of the host behind an IPv6 address that contains one. It also
 // returns the number of leading bits of a that determine this IPv4 address, or 0 if a contains
-// none.
+// none. The addresses of these networks contain one:
 //
 //   - 64:ff9b::/96 and 64:ff9b:1::/48, to which a translator (NAT64, RFC 6052 and 8215) maps the
 //     IPv4 Internet. Otherwise, all of it would share one /64. The IPv4 address is in the last 32
@@ -90,9 +90,9 @@ func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	return netip.Addr{}, 0
 }
 
-// Key returns a function that makes keys from addresses, such as "ip:203.0.113.9". It parses the
-// trusted proxies with [ParsePrefix], and reports all that are invalid in one
-// [*stint.InvalidError]. The key of an unknown client is "".
+// Key returns a function that returns the key of a request's client, such as "ip:203.0.113.9", or
+// "" if the client is unknown. Key parses the trusted proxies with [ParsePrefix], and reports all
+// that are invalid in one [*stint.InvalidError].
 func Key(trusted []string) (func(peer netip.Addr, h Header) string, error) {
 	var c Config
 	var errs []error

@@ -54,11 +54,11 @@ func (p *Part) Check(ok bool, format string, args ...any) {
 
 // Limits applies limits per key to requests.
 type Limits struct {
-	// Rules are the rules of the parts, for verdicts.
+	// Rules holds a rule for each part, for use in verdicts.
 	Rules []policy.Rule
 
 	lim      *stint.Limiter
-	scopes   []string // scopes of the parts
+	scopes   []string // scope of each part
 	failures logsample.Sampler
 }
 
@@ -78,7 +78,7 @@ type Ask struct {
 const memoryBytes = 64 << 20
 
 // Everyone is the subject that stands for all callers together. It begins with a zero byte, and
-// [Limits.Decide] rejects keys of callers that do.
+// [Limits.Decide] rejects such a key in an [Ask] that is not Shared.
 const Everyone = "\x00everyone"
 
 // ErrNoKey is the error of a request without a key.
@@ -182,8 +182,8 @@ func scopeOf(limits []stint.Limit) string {
 }
 
 // Decide charges the costs of a request either to all parts or to none, and fills in the verdict.
-// It leaves out a part that has no limits for the request. If no part has limits for it, the
-// request is allowed. Decide logs failures.
+// asks holds an Ask for each part, in order. Decide leaves out a part that has no limits for the
+// request. If no part has limits for it, the request is allowed. Decide logs failures.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
 	err := l.decide(ctx, asks, v)
 	if err == nil {

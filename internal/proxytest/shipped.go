@@ -12,9 +12,8 @@ import (
 type Proxy struct {
 	Name  string
 	start func(testing.TB, Setup)
-	// Closed holds changes to the configuration with which the proxy rejects requests while stint
-	// is down. ClosedStatus is the status of these responses. Changes are pairs of an old and a new
-	// string.
+	// Closed holds the changes to the configuration that make the proxy reject requests while stint
+	// is down: pairs of an old and a new string. ClosedStatus is the status of the rejections.
 	Closed       []string
 	ClosedStatus int
 }
@@ -26,9 +25,10 @@ func (p Proxy) Start(t testing.TB, s Setup) {
 	AwaitDial(t, s.Address)
 }
 
-// Setup describes how a proxy runs: where the shipped files are, the directory of its own files,
-// and the addresses that replace those in the shipped files. Changes are pairs of an old and a new
-// string.
+// Setup describes how a proxy runs. Shipped is the directory of the shipped files, and Dir is the
+// directory for the proxy's own files. Address, Stint and Application are the addresses of the
+// proxy, of stint and of the application; they replace those in the shipped files. Changes holds
+// further changes to the configuration: pairs of an old and a new string.
 type Setup struct {
 	Shipped, Dir                string
 	Address, Stint, Application string
@@ -41,7 +41,7 @@ const (
 	shippedApplication = "127.0.0.1:3000"
 )
 
-// The proxies in tests wait longer for stint than the shipped ones, because a busy machine may
+// In tests, the proxies wait longer for stint than in the shipped files, because a busy machine may
 // stall stint, and the wait is not what is tested.
 const (
 	shippedTimeout = "100ms"
@@ -77,7 +77,7 @@ func (p Setup) configure(t testing.TB, file string, changes ...string) string {
 	return Install(t, p.Dir, filepath.Join(p.Shipped, file), append(changes, p.Changes...)...)
 }
 
-// Nginx uses auth_request.
+// Nginx runs nginx, which asks stint with auth_request.
 var Nginx = Proxy{
 	Name: "nginx",
 	start: func(t testing.TB, p Setup) {
@@ -93,7 +93,7 @@ var Nginx = Proxy{
 	ClosedStatus: http.StatusInternalServerError,
 }
 
-// Caddy uses the expanded form of forward_auth.
+// Caddy runs Caddy, which asks stint with the expanded form of forward_auth.
 var Caddy = Proxy{
 	Name: "caddy",
 	start: func(t testing.TB, p Setup) {
@@ -108,7 +108,7 @@ var Caddy = Proxy{
 	ClosedStatus: http.StatusServiceUnavailable,
 }
 
-// HAProxy uses a Lua script.
+// HAProxy runs HAProxy, which asks stint with a Lua script.
 var HAProxy = Proxy{
 	Name: "haproxy",
 	start: func(t testing.TB, p Setup) {

@@ -25,7 +25,7 @@ func BuildStint(t testing.TB) string {
 	}
 	path := filepath.Join(t.TempDir(), "stint")
 	build := exec.Command("go", "build", "-o", path, module+"/cmd/stint")
-	build.Dir = strings.TrimSpace(string(root)) // other modules lack the dependencies of stint
+	build.Dir = strings.TrimSpace(string(root)) // the test's module may lack stint's dependencies
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
