@@ -61,7 +61,7 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent records that a message of the answer was sent. It also adds up the sizes of protobuf
+// sent records that a message was sent to the client. It also adds up the sizes of protobuf
 // messages if they determine the cost.
 func (a *account) sent(m any) {
 	a.mu.Lock()

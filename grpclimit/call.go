@@ -30,7 +30,7 @@ type call struct {
 func (s *server) newCall(ctx context.Context, method string) *call {
 	c := &call{fields: fields{ctx}, server: s}
 	c.input = policy.Input{
-		Method: http.MethodPost, // as on the wire
+		Method: http.MethodPost, // gRPC sends every call as a POST
 		Path:   method,
 		Peer:   peerOf(ctx),
 		Header: c,

@@ -25,9 +25,8 @@ type guardOption func(*server)
 func (o guardOption) applyToGuard(s *server) { o(s) }
 
 // WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
-// "plan". It returns "" for a claim that the application does not know. The function is called
-// while a call is decided, with the context from earlier interceptors. By default there are no
-// claims.
+// "plan", or "" if the application does not know it. The function is called while a call is
+// decided, with the context from earlier interceptors. By default there are no claims.
 func WithClaims(claims func(ctx context.Context, name string) string) GuardOption {
 	return guardOption(func(s *server) { s.claims = claims })
 }

@@ -103,9 +103,8 @@ func configured[O any](constructor string, options []O, apply func(O, *responder
 }
 
 // WithClaims sets a function that returns the value of a claim about the caller, such as "user" or
-// "plan". It returns "" for a claim that the application does not know. The function is called
-// while the request is decided, so authentication must come before the middleware. By default there
-// are no claims.
+// "plan", or "" if the application does not know it. The function is called while the request is
+// decided, so authentication must come before the middleware. By default there are no claims.
 func WithClaims(claims func(r *http.Request, name string) string) GuardOption {
 	return guardOption(func(f *responder) { f.claims = claims })
 }

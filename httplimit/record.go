@@ -19,7 +19,7 @@ import (
 // wrapped writer.
 type recorder struct {
 	http.ResponseWriter
-	costHeader string       // "" if there is none
+	costHeader string       // name of the header with the true cost; "" if there is none
 	noBody     bool         // whether the method is HEAD, so that no body is sent
 	unread     bool         // whether the body of the request could not be read
 	meter      policy.Meter // reads the usage from the response; nil if the usage is not needed

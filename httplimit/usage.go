@@ -59,9 +59,9 @@ func readDeadlines(r *http.Request) (soon, rest time.Time) {
 }
 
 // putBack is a body that was read, in part or to its end, and put back. If it was read to its end,
-// Reader does not read the server's own body again. The server closes that body when the response
-// begins, so a proxy that read it later would get an error, and its transport would close the
-// connection to the upstream.
+// Reader does not touch the original body again. The server closes the original body when the
+// response begins, so a proxy that read it later would get an error, and its transport would close
+// the connection to the upstream.
 type putBack struct {
 	io.Reader
 	io.Closer

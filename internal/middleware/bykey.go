@@ -45,7 +45,7 @@ type Part struct {
 	Errs []error
 }
 
-// Check adds a mistake to Errs unless ok.
+// Check adds a mistake to Errs if ok is false. format and args are as in [fmt.Errorf].
 func (p *Part) Check(ok bool, format string, args ...any) {
 	if !ok {
 		p.Errs = append(p.Errs, fmt.Errorf(format, args...))

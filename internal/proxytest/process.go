@@ -35,7 +35,7 @@ func Find(t testing.TB, name, debian string) string {
 	return ""
 }
 
-// Process is a program that runs until the test ends.
+// Process is a running program. It is killed when the test ends.
 type Process struct {
 	Cmd  *exec.Cmd
 	Done chan struct{} // closed when the program has ended; Cmd.ProcessState then holds the result
