@@ -51,12 +51,14 @@ type batch struct {
 	since   time.Time     // when the first of waiting came or the last flight was filled, whichever is later
 	took    time.Duration // the duration of the last flight, at most the budget
 	flights []*flight
-	check   *time.Timer
-	checkAt time.Time    // when check fires; zero if it is not set
-	resting int          // number of idle goroutines
-	rest    chan *flight // idle goroutines receive their next flight here
-	closed  bool
-	work    sync.WaitGroup
+	// silentAt is the time at which another failure counts if all of maxFlights are late until then.
+	silentAt time.Time
+	check    *time.Timer
+	checkAt  time.Time    // when check fires; zero if it is not set
+	resting  int          // number of idle goroutines
+	rest     chan *flight // idle goroutines receive their next flight here
+	closed   bool
+	work     sync.WaitGroup
 }
 
 var (

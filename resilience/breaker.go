@@ -146,6 +146,21 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	}
 }
 
+// stillSilent counts another failure after that of a, unless the store has answered a call since. Use
+// it if no call can be made because all of them are overdue.
+func (b *breaker) stillSilent(a *attempt, cause error) {
+	b.mu.Lock()
+	opens := false
+	if b.state == BreakerClosed && b.changes == a.changes && b.failures > 0 {
+		b.failures++
+		opens = b.failures == b.stack.config.BreakerFailures
+	}
+	b.mu.Unlock()
+	if opens {
+		b.change(a.changes, BreakerOpen, cause)
+	}
+}
+
 func failed(err error) bool {
 	if errors.Is(err, context.Canceled) || errkind.Of(err) == stint.KindMigrating {
 		return false // the caller canceled, or only one slot of the Cluster is unavailable

@@ -152,6 +152,34 @@ func TestBatchesCountOnce(t *testing.T) {
 	})
 }
 
+// While a store is silent, all calls that may be made at the same time are soon late, and one of them
+// counts. No other call can be made, so each further budget counts, until a call is answered.
+func TestBreakerOpensWhenAllCallsAreLate(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		flood := func() {
+			var group sync.WaitGroup
+			for i := range 200 {
+				call(&group, t.Context(), s, oneUnit(fmt.Sprint(i)))
+				time.Sleep(50 * time.Microsecond)
+			}
+			group.Wait() // late after 15 to 25 ms
+		}
+		store.change(way{back: 50 * time.Millisecond})
+		flood()
+		time.Sleep(time.Minute)
+		wantState(t, s, "closed")
+		store.change(way{there: 3 * time.Second, deaf: true})
+		flood()
+		if got := len(s.batch.flights); got != maxFlights {
+			t.Fatalf("%d calls are under way, want %d", got, maxFlights)
+		}
+		time.Sleep(30 * time.Millisecond)
+		wantState(t, s, "closed")
+		time.Sleep(50 * time.Millisecond)
+		wantState(t, s, "open")
+	})
+}
+
 // What began before the breaker opened does not count after it has closed.
 func TestBreakerIgnoresStragglers(t *testing.T) {
 	c := strict

@@ -34,13 +34,26 @@ func (b *batch) look() {
 		default:
 			f.late = true
 			overdue = append(overdue, f.attempt)
+			b.silentAt = now.Add(b.budget)
 		}
+	}
+	// While all flights are late, no other flight can show that the store is still silent. So each
+	// further budget without an answer counts as a failure, too.
+	var silent *attempt
+	if flights, _ := b.inTime(); flights == 0 && len(b.flights) == maxFlights {
+		if !now.Before(b.silentAt) {
+			silent, b.silentAt = b.flights[0].attempt, now.Add(b.budget)
+		}
+		b.checkBy(b.silentAt)
 	}
 	b.send(now)
 	b.mu.Unlock()
 	// Call leave without the lock, because it calls the observer. Later answers no longer count.
 	for _, a := range overdue {
 		b.store.leave(context.Background(), a, gaveUp(b.op, context.DeadlineExceeded))
+	}
+	if silent != nil {
+		b.store.stillSilent(silent, gaveUp(b.op, context.DeadlineExceeded))
 	}
 }
 
@@ -53,6 +66,7 @@ func (b *batch) catchUp(now time.Time) {
 	}
 	b.checkAt = now
 	until := now.Add(lag)
+	b.silentAt = later(b.silentAt, until)
 	for _, w := range b.waiting {
 		w.putOff(until)
 	}

@@ -141,6 +141,9 @@ func TestF49Health(t *testing.T) {
 	if _, err := watch(); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("one more: got %v, want %v", err, codes.ResourceExhausted)
 	}
+	if _, err := client.List(t.Context(), &healthpb.HealthListRequest{}); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("one more, a list: got %v, want %v", err, codes.ResourceExhausted)
+	}
 	if _, err := healthpb.NewHealthClient(r.dial()).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 		t.Errorf("on another connection: %v", err)
 	}

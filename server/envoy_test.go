@@ -162,6 +162,10 @@ func TestEnvoyJSON(t *testing.T) {
 			if _, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{}); err != nil {
 				t.Errorf("the health service: %v", err)
 			}
+			if all, err := healthpb.NewHealthClient(conn).List(t.Context(), &healthpb.HealthListRequest{}); err != nil ||
+				all.GetStatuses()[""].GetStatus() != healthpb.HealthCheckResponse_SERVING {
+				t.Errorf("the list of the health service: %v, %v", all, err)
+			}
 			ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proxyToken)
 			if _, err := ask(ctx, conn, "b"); err != nil {
 				t.Fatal(err)

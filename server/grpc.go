@@ -117,7 +117,9 @@ func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnarySer
 			err = status.Error(codes.Internal, "the call could not be processed")
 		}
 	}()
-	if info.FullMethod != healthpb.Health_Check_FullMethodName {
+	switch info.FullMethod {
+	case healthpb.Health_Check_FullMethodName, healthpb.Health_List_FullMethodName:
+	default:
 		conn := connectionOf(ctx)
 		conn.firstCall.Do(conn.called)
 	}

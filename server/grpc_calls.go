@@ -16,7 +16,7 @@ import (
 // service need no token, so their number is limited.
 func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context, error) {
 	switch info.FullMethodName {
-	case healthpb.Health_Check_FullMethodName:
+	case healthpb.Health_Check_FullMethodName, healthpb.Health_List_FullMethodName:
 		return s.admitHealthCall(ctx, nil)
 	case healthpb.Health_Watch_FullMethodName:
 		return s.admitHealthCall(ctx, &s.watches)
