@@ -77,9 +77,9 @@ func (q *query) releasePlace(v *view, id uint64) bool {
 	return true
 }
 
-// extend renews the holds and places of a charge. Unless a.KnownOnly is true, it takes back places
-// that the store has forgotten. It reports whether all places are held or, if the charge has no
-// places, whether all its holds are open.
+// extend renews the holds and places of a charge. If the store has forgotten a place, extend takes
+// a new one, unless a.KnownOnly is true. It reports whether all places are held or, if the charge
+// has no places, whether all its holds are open.
 func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	places, held, holding := 0, 0, false
 	if c.Data().Hold > 0 {
@@ -99,8 +99,9 @@ func (q *query) extend(c *stint.Charge, a *stint.Amendment) bool {
 	return held == places && (places > 0 || holding)
 }
 
-// retake takes back a forgotten place, unless the place was released, the charge was settled, or
-// the limit was reset after the charge. It reports whether it took the place back.
+// retake takes a new place for a charge whose place the store has forgotten, unless the place was
+// released, the charge was settled, or the limit was reset after the charge. It reports whether it
+// took a place.
 func (q *query) retake(v *view, c *stint.Charge) bool {
 	id := c.Data().ID
 	return !q.isSettled(v.claim, c) && !q.store.released.Has(id, v.claim.Claim) &&
@@ -171,8 +172,8 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 			sum.Add(a, v.limit.Name, total)
 		}
 	}
-	// Extend until to cover all limits of the claim, so that no later settlement applies to any of
-	// them.
+	// Remember the settlement until the charge can no longer be settled under any limit of the
+	// claim, including limits to which this settlement did not apply.
 	for k := range q.views {
 		if v := &q.views[k]; v.claim.until > 0 && v.cost > 0 {
 			v.claim.until = max(v.claim.until, data.AtOf(v.claim.number)+v.Settleable(v.cost))

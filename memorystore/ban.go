@@ -10,9 +10,9 @@ import (
 
 // ban holds a subject's ban, and the strikes that may lead to one.
 type ban struct {
-	known    bool // there is a ban; until, at, level and forgive describe it
+	known    bool // whether there is a ban, which until, at, level and forgive describe
 	until    int64
-	at       int64 // when the ban was written
+	at       int64 // when the ban was last written
 	level    int
 	forgive  int64 // Forgive of the policy, in microseconds
 	strikes  algorithm.Count

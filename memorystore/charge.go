@@ -88,8 +88,8 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units that were used at end. If end is after at, it books them from at until end
-// instead. It drops units that the count cannot hold.
+// force charges units that were used at the instant end. But if the instant at is before end, it
+// books the units for the time between the two. It drops units that the count cannot hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)

@@ -184,7 +184,7 @@ func (sh *shard) evictOne(w *written, c class) bool {
 		sh.store.evicted.Add(1)
 	}
 	if i := slices.Index(w.spare, sh.record(sh.count-1)); i >= 0 {
-		w.spare[i] = sh.record(n) // remove moves it there
+		w.spare[i] = sh.record(n) // the call to remove below moves the last record there
 	}
 	sh.hand = n
 	sh.remove(n)

@@ -166,8 +166,9 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	return done, wanted > 0 && found == wanted
 }
 
-// amendHold settles one limit of a hold to total. If until is not 0, it instead charges total and
-// holds the rest of the estimate until that time. It returns how much of total is not charged.
+// amendHold settles a charge with a hold, under one limit, to the true cost total. If until is not
+// 0, it instead charges total and holds the rest of the estimate until that time. It returns how
+// much of total is not charged.
 func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
 	charged := max(v.cost, h.reported)
 	if algorithm.Stock(v.limit, life) {

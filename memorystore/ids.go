@@ -26,7 +26,8 @@ type seenID struct {
 	charge  string // see contract.AppendCharge
 }
 
-// find returns the entry for id if id is in force, else nil.
+// find returns the entry for id if id is in force, else nil. An id is in force until its end. But
+// if its end is more than two lives away, the clock has stepped back, and the id is not in force.
 func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	if i := d.index(seed, id); i >= 0 && d.list[i].until > now && d.list[i].until <= now+2*life {
 		return &d.list[i]
@@ -110,9 +111,9 @@ func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
-// noteID records the request's id with its charge, unless the id is in force, which means that it
-// was repeated too often. If the request moves a booking to an earlier instant, its id gets the new
-// charge.
+// noteID records the request's id with its charge. If the id is still in force, it was repeated too
+// often, and noteID does not change it. But if the request moves a booking to an earlier instant,
+// its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -148,7 +149,8 @@ func (q *query) seen(id string, life time.Duration) *seenID {
 	return rec.rest.ids.find(q.store.seed, id, q.now, life.Microseconds())
 }
 
-// prolong extends the id of a charge, if it is in force, to another full life from now.
+// prolong extends the id of a charge, if it is in force, so that it stays in force for a full life
+// from now.
 func (q *query) prolong(c *driver.ChargeData) {
 	if seen := q.seen(c.RequestID, c.IDLife); seen != nil {
 		ids, longer := &q.first().rec.rest.ids, *seen

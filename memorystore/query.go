@@ -27,7 +27,7 @@ type claim struct {
 	shard   *shard
 	hash    uint64 // hash of the subject
 	part    int    // index of the part without a name, which has the ids, places and settled charges
-	settled bool   // whether it was settled before this amendment
+	settled bool   // whether the claim was settled before this amendment
 	until   int64  // when the store may forget that this amendment has settled the claim
 }
 
@@ -88,7 +88,8 @@ func (s *Store) lock(claims []stint.Claim) *query {
 	return q
 }
 
-// part returns the index of the part for a claim's subject, a scope and a name.
+// part returns the index in q.parts of the part for a claim's subject, a scope and a name. It adds
+// the part if it is missing.
 func (q *query) part(c *claim, scope, name string) int {
 	hash := withScope(q.store.seed, c.hash, scope, name)
 	n := len(q.parts)
@@ -168,7 +169,7 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	// A shard above perShard evicts first, because its index can address few more records.
+	// Evict first from shards with more than perShard records: their indexes can address few more.
 	for _, i := range q.locked {
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}

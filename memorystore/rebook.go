@@ -70,8 +70,8 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	return true
 }
 
-// only makes the views ignore bookings at or after before. If before is algorithm.Never, they
-// ignore none.
+// only makes the views ignore the bookings at the instant `before` or later. If it is
+// algorithm.Never, they include all bookings.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		q.views[k].Only(before)

@@ -183,10 +183,10 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call that holds the shard's lock and has read now from the clock.
-// With the store's own clock, the time is never earlier than the time of an earlier call.
-// Config.Now may step back, and then the order of readings matters. So Config.Now is called only
-// here, under the lock.
+// follow returns the time of a call, which holds the shard's lock. The parameter now is the time
+// that the call read before it took the lock. With the store's own clock, the time is never earlier
+// than the time of an earlier call. Config.Now may step back, and then the order of readings
+// matters. So Config.Now is called only here, under the lock.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

@@ -33,9 +33,9 @@ func (s *Store) sweepUntilStopped() {
 	}
 }
 
-// sweepSome examines one turn's share of the records, starting with the shard next. It returns the
-// shard to continue with. To bound the number of shards in a turn, it counts at least sweepPiece/8
-// records for each.
+// sweepSome examines one turn's share of the records. next is the index of the shard to start with.
+// sweepSome returns the index of the shard to continue with. To bound the number of shards in a
+// turn, it counts at least sweepPiece/8 records for each.
 func (s *Store) sweepSome(next int) int {
 	left := int(s.subjects.Load())/sweepTurns + sweepPiece
 	for range s.shards {

@@ -134,9 +134,10 @@ func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	return promised
 }
 
-// earliest returns the first instant at which all limits have room. In ModeReserve, that instant is
-// not before the last booking, unless ahead is true. earliest also sets the RetryAfter of each
-// limit to the wait until that limit alone has room.
+// earliest returns the first instant at which all limits have room. If that is not now, it is not
+// before the last booking. In ModeReserve, a limit with bookings has room now only if ahead is
+// true. earliest also sets the RetryAfter of each limit to the wait until that limit alone has
+// room.
 func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 {
 	usages := d.MakeUsages(len(q.views))
 	from, latest, fits := q.now, q.now, true
@@ -161,8 +162,8 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	return q.together(max(from, latest))
 }
 
-// together returns the first instant, not before at, at which all limits have room. No booking may
-// be later than at.
+// together returns the first instant at which all limits have room, but no earlier than at. No
+// booking may be later than at.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at

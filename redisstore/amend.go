@@ -77,7 +77,7 @@ func (s *Store) amendBatch(ctx context.Context, by caller, batch []*driver.Amend
 
 type amending struct {
 	*driver.AmendCall
-	charge   stint.Charge // claims that this process settled before cost nothing in it
+	charge   stint.Charge // without the cost of claims that this process settled before
 	released uint16       // a bit for each claim that prepare added to Store.released
 	done     amended
 	err      error
@@ -98,7 +98,7 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 		}
 	}
 	q, gone := &amending{AmendCall: call, charge: c}, released(&c, &a)
-	// Remember releases before sending them, so that no later heartbeat takes a place back.
+	// Remember releases before sending them, so that no later heartbeat retakes a released place.
 	for i := range c.Claims() {
 		if gone>>i&1 != 0 && s.released.Add(c.Data().ID, &c.Claims()[i]) {
 			q.released |= 1 << i
@@ -160,7 +160,8 @@ func extended(c *stint.Charge) (claims uint16) {
 	return claims
 }
 
-// unsettled returns a copy of a charge. Claims that this process has settled cost nothing in it.
+// unsettled returns a copy of a charge in which the claims that this process has settled cost
+// nothing.
 func (s *Store) unsettled(c stint.Charge) stint.Charge {
 	c.SetClaims(c.Claims()) // makes a copy
 	for i := range c.Claims() {

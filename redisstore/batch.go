@@ -98,8 +98,8 @@ func (s *Store) idsFor(runs []run) uint64 {
 	return s.nextCalls(n)
 }
 
-// fly makes script calls in one flight. If an answer leaves work to do, fly calls later with a
-// function that does the work.
+// fly makes script calls in one flight. If an answer leaves work to do, fly calls the function
+// later, and passes it a function that does the work.
 func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later func(func())) {
 	if len(calls) == 1 { // the usual case; faster
 		s.conclude(ctx, calls[0], f.Do(ctx, calls[0].command), later)
@@ -115,7 +115,7 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 }
 
 // conclude completes the calls that a script call answers. If that may require another script call,
-// conclude calls later with a function that completes them.
+// conclude calls the function later, and passes it a function that completes them.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {

@@ -51,7 +51,7 @@ func (c *connection) Do(ctx context.Context, cmd rueidis.Completed) rueidis.Redi
 	if end := time.Now().Add(outlastTime); deadline.Before(end) {
 		deadline = end
 	}
-	var over atomic.Bool // set by whichever side ends first
+	var over atomic.Bool // set by the caller or the goroutine, whichever finishes first
 	done := make(chan rueidis.RedisResult, 1)
 	go func() {
 		longer, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline)

@@ -12,8 +12,8 @@ import (
 )
 
 // serverClock tracks how far the server's clock is ahead of ours. With this difference, a call can
-// carry its deadline in the server's time, its not-after. So a server that was stopped and resumes
-// does not charge requests whose callers have long given up.
+// carry its not-after, which is its deadline in the server's time. So a server that was stopped and
+// resumes does not charge requests whose callers have long given up.
 //
 // The server reads its clock before it sends the reply. So the difference computed from a reply is
 // too small by the time that the reply took to arrive. A not-after computed with this difference is

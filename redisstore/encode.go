@@ -15,8 +15,9 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// scriptCall is one call of a script under construction, with the data needed to read its reply:
-// see decode.go. The files in lua document the order of the keys and the layout of the arguments.
+// scriptCall is a call of a script. Methods add its keys and arguments one after another, and
+// complete joins them. It also has the data needed to read the reply: see decode.go. The files in
+// lua document the order of the keys and the layout of the arguments.
 type scriptCall struct {
 	store  *Store
 	script *script
@@ -32,7 +33,7 @@ type scriptCall struct {
 	body    []byte // follows the sets of limits in the first argument
 	parts   []part
 	sets    []*set // set number n is sets[n-1]: first the requested sets, then others
-	of      []*set // for each set, the requested one: the set itself, or the one that it replaces
+	of      []*set // for each set, the requested set: the set itself, or the set that it replaces
 
 	// The fields below are only for calls that decide; see batch.go.
 	runs    []run
@@ -58,7 +59,6 @@ func (s *Store) newShownCall(script *script) (*scriptCall, error) {
 	return c, err
 }
 
-// complete builds keys and args.
 func (c *scriptCall) complete() *scriptCall {
 	c.keys = make([]string, len(c.ends))
 	text, start := string(c.keyText), 0
@@ -244,8 +244,9 @@ func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 	return contract.Shape(claims, k.keyText)
 }
 
-// encodeAmend returns the call that makes amendments. A heartbeat carries the time until which its
-// caller waits: if it ran later, it could take back a place that was released in the meantime.
+// encodeAmend returns the call that makes amendments. A heartbeat carries a not-after, see
+// heartbeatDeadline: if the heartbeat ran later, it could retake a place that was released in the
+// meantime.
 func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
 	c, err := s.newCall(amendScript, s.nextCall())
 	if err != nil {

@@ -63,9 +63,9 @@ type Config struct {
 // dialTimeout is the maximum duration of a connection attempt, unless the URL sets a different one.
 const dialTimeout = time.Second
 
-// The client pings a connection on which nothing was received for keepAlive, and closes it if there
-// is no reply within silence. Calls that wait on it then fail, and later calls use a new
-// connection.
+// The client pings a connection if it has received nothing on it for the duration keepAlive. It
+// closes the connection if it receives nothing for the duration silence after that: calls that wait
+// on the connection fail, and later calls use a new one.
 const (
 	keepAlive = time.Second
 	silence   = 2 * time.Second

@@ -26,7 +26,7 @@ type Store struct {
 	nameKeys nameKeys
 	guest    bool // see Config.ExistingNames
 	names    atomic.Pointer[names]
-	refused  atomic.Pointer[error] // why nothing may be sent: the name key is not the one in Redis
+	refused  atomic.Pointer[error] // why nothing may be sent; nil unless Redis is in use with another name key
 	logger   *slog.Logger
 	cluster  bool // valid once connected
 	calls    atomic.Uint64

@@ -98,9 +98,8 @@ func (s *Store) readChanges(ctx context.Context, table string, since int64) (ver
 	return version, which, changed, nil
 }
 
-// readTable calls f with all rows of a table that had the given version. Rows written while it
-// reads may be missing: they have a later version. It returns an error if the table is lost while
-// it reads.
+// readTable calls f with all rows of a table. Rows written after the given version may be missing.
+// It returns an error if the table is lost while it reads.
 func (s *Store) readTable(ctx context.Context, table string, version int64, f func(driver.Row)) error {
 	key := s.tableKeys(table)[0]
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {

@@ -52,9 +52,10 @@ type Params struct {
 	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost. Every tick microseconds, the meter gives back the
-	// weight rate. All three are 0 if the limit has no meter or Max is 0. full is the weight of the
-	// capacity, and refill is the longest time that the meter needs to give it back.
+	// unit is the weight of one unit of cost. The level of the meter falls by the weight in rate
+	// once every tick microseconds. All three are 0 if the limit has no meter or Max is 0. full is
+	// the weight of the capacity, and refill is the longest time that the meter needs to give it
+	// back.
 	unit, rate, tick int64
 	full, refill     int64
 

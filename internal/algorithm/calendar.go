@@ -109,7 +109,8 @@ func (v *View) Horizon() int64 {
 func (v *View) dropExpired() {
 	keep := 0
 	if v.p.calendar != nil && v.periods.noted {
-		// Keep the last expired entry, but without its units.
+		// Keep the last expired entry, without its units: its stamp is the time at which the
+		// current period begins.
 		keep = 1
 	}
 	if v.expired == keep && v.expiredSum == 0 {

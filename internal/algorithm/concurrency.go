@@ -114,8 +114,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of each of the holders that expire last, at most `most` of
-// them, in order of expiry. It returns the number of other holders.
+// EachPlace calls f with the expiry of up to `most` holders, in order of expiry. If there are more,
+// it omits those that expire first. It returns the number of holders that it has omitted.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

@@ -35,8 +35,8 @@ func (c *Count) tidy() {
 	}
 }
 
-// StepBack moves the times of the count back by back, after the clock has stepped back to now. The
-// ends of calendar periods do not move.
+// StepBack makes the times of the count earlier by the duration `back`, after the clock has stepped
+// back to now. The ends of calendar periods do not move.
 func (c *Count) StepBack(back, now int64) {
 	if c.calendar {
 		return
@@ -61,7 +61,7 @@ func (c *Count) Clone() *Count {
 	return &d
 }
 
-// CopyMeter copies the meter of from, if from has one.
+// CopyMeter copies the meter of another count to c, if that count has one.
 func (c *Count) CopyMeter(from *Count) {
 	if from.more != nil {
 		c.extra().meter = from.more.meter

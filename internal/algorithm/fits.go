@@ -15,8 +15,8 @@ func (v *View) moreFits(cost int64) bool {
 	return len(v.ahead) == 0 || (!p.log || v.logFits(cost)) && (p.unit == 0 || v.meterFits(cost))
 }
 
-// logFits reports whether a cost charged now leaves room in the log for the bookings within its
-// window.
+// logFits reports whether a cost charged now leaves room in the log for every booking that becomes
+// due while the cost counts.
 func (v *View) logFits(cost int64) bool {
 	p, used, k, leaving, held := v.p, v.inWindow+v.held.total, v.expired, v.ahead, v.held.units
 	stamp := v.stamp(v.now)
@@ -64,8 +64,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest returns the first instant at or after from at which there is room for cost, or Never if
-// there is none. No booking may be later than from.
+// Earliest returns the first instant at which there is room for cost, but no earlier than from. It
+// returns Never if there is no such instant. No booking may be later than from.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {
@@ -122,8 +122,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	return t
 }
 
-// Only makes later queries of the view ignore bookings at or after before. If before is Never, they
-// ignore none.
+// Only makes later queries of the view ignore the bookings at the instant `before` or later. If it
+// is Never, they include all bookings.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {
@@ -136,8 +136,8 @@ func (v *View) Only(before int64) {
 	}
 }
 
-// Firm makes later queries of the view ignore bookings without a grace, because their owners ask
-// again before they use them.
+// Firm makes later queries of the view ignore tentative bookings, which are those without a grace.
+// Their owners ask again before they use them.
 func (v *View) Firm() {
 	list := v.ahead
 	v.ahead, v.booked = nil, 0

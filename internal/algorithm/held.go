@@ -59,8 +59,8 @@ func (h *held) add(until, n int64) {
 	}
 }
 
-// remove removes n held units. It takes them from the entries that expire at until or later, the
-// earliest first. It takes the remainder from the other entries, the latest first.
+// remove removes n held units. It takes them from the entries that expire at the instant until or
+// later, the earliest first. It takes the remainder from the other entries, the latest first.
 func (h *held) remove(until, n int64) {
 	n = min(n, h.total)
 	h.total -= n

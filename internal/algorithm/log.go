@@ -184,7 +184,7 @@ func (l *log) grow(p *Params) (merged bool) {
 		return true
 	}
 	most := MaxEntries
-	if size < p.bound { // the limit usually needs no more
+	if size < p.bound { // p.bound is usually enough
 		most = p.bound
 	}
 	l.resize(max(1, min(2*size, most)), l.wide)

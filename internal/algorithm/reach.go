@@ -10,9 +10,9 @@ import (
 
 // Reach returns the maximum number of units that a subject under limits can take in a window of
 // limits[i]: the capacity of that limit, or less if another limit admits less in that time. For a
-// bucket, most is the maximum at once, and more is the maximum that a window adds to it. Reach
-// ignores limits with other names, which may count something else, and units that settlements and
-// outages can add.
+// bucket, most is the maximum number that it can take at once, and more is the maximum that a
+// window adds to this number. Reach ignores limits with other names, which may count something
+// else, and units that settlements and outages can add.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -121,7 +121,7 @@ func within(l *stint.Limit, length, align int64) int64 {
 }
 
 // logged returns the maximum number of units that the log admits in a period of the given length:
-// its capacity at first, and its capacity again each time the last charges no longer count. It
+// its capacity at first, and its capacity again each time the previous charges no longer count. It
 // assumes the worst case, in which the first charges are at the end of a slice.
 func (p *Params) logged(length, align int64) int64 {
 	if !p.log {

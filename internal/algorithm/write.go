@@ -6,8 +6,8 @@ import "github.com/stint-limiter/stint/driver"
 // Charge returns the number of bytes by which the count's log has grown.
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
-// Lease adds a cost that counts from now on. A log counts it as if it were charged at until, an
-// instant not before now. Lease returns the growth of the log, like Charge.
+// Lease adds a cost that counts from now on. A log counts it as if it were charged at the instant
+// until, which is not before now. Lease returns the growth of the log, like Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -39,7 +39,8 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 	}
 }
 
-// Book adds a booking of a cost, which may be used from at, a future instant, until end.
+// Book adds a booking of a cost. The cost may be used between the instants at and end, which are in
+// the future.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()
 	m.add(booking{at, end, cost})
@@ -51,8 +52,8 @@ func (v *View) Book(at, end, cost int64) {
 	v.Only(Never)
 }
 
-// Insert is like Book, but there may be later bookings. The new booking ends no later than these.
-// If there are [driver.MaxBookings] already, Insert adds the cost to the last of them.
+// Insert is like Book, but there may be later bookings. Insert makes the new booking end no later
+// than these. If there are [driver.MaxBookings] already, Insert adds the cost to the last of them.
 func (v *View) Insert(at, end, cost int64) {
 	if v.p.void() {
 		return

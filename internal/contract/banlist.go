@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// BanList keeps the bans that end last out of all bans added to it, in bounded memory. See
+// BanList keeps a bounded number of the bans that are added to it: those that end last. See
 // [NewBanList].
 type BanList struct {
 	most int

@@ -5,7 +5,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ChargeOf returns the charge of a request that has not been charged yet: its claims, Hold and ID.
+// ChargeOf returns the charge with which a store begins to decide a request. It has the claims, the
+// Hold and the ID of the request.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
 	c.Data().Hold = r.Hold

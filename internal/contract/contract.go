@@ -87,8 +87,8 @@ func Longest(r *stint.Request) time.Duration {
 	return stint.MaxWindow * stint.MaxBurst
 }
 
-// StateNames appends to names the distinct names of the claim's limits, in their order, without
-// concurrency limits. A store keeps a state for each name.
+// StateNames appends the distinct names of the claim's limits to names, in the order of the limits.
+// It ignores concurrency limits. A store keeps a state for each name.
 func StateNames(c *stint.Claim, names []string) []string {
 	first := len(names)
 	for i := range c.Limits {
@@ -163,8 +163,8 @@ func CountLimits(claims []stint.Claim) (n int) {
 	return n
 }
 
-// MaxOwnSettled is the maximum number of its own settlements that a process remembers. See
-// [driver.MaxSettled].
+// MaxOwnSettled is the maximum number of entries in a [SettledSet]. For the number of settlements
+// that a store remembers, see [driver.MaxSettled].
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
@@ -234,7 +234,8 @@ func Period(l *stint.Limit, at int64) (begin, end int64) {
 	return begin, begin + window
 }
 
-// Duration converts microseconds to a duration, at most the longest one.
+// Duration converts microseconds to a duration. Too large a number becomes the longest possible
+// duration.
 func Duration(us int64) time.Duration {
 	if us > math.MaxInt64/1000 {
 		return math.MaxInt64

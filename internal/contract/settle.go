@@ -66,8 +66,9 @@ func requestClaims(c *stint.Charge, costs []int) (claims []int) {
 	return claims
 }
 
-// Totals adds up the true costs of the names to which a settlement applied. If names have no true
-// costs of their own, it holds the one true cost. The zero Totals is empty.
+// Totals adds up the true costs of a settlement, over the names of the limits to which it applied.
+// If the settlement has a single true cost for all names, Totals counts it once. The zero Totals is
+// empty.
 type Totals struct {
 	Sum   int64
 	named stint.Costs

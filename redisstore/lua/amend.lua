@@ -32,7 +32,7 @@
 
 local base, next_id = 0, 2 -- number of keys that were read; index of the next request id in ARGV
 
--- add_part completes a part that was just read.
+-- add_part sets the keys and the set of a part that was just read.
 local function add_part(claim, part)
   part[KEY], part[SET], base = KEYS[base + 1], sets[part[WHICH]] or false, base + 1
   if part[SET] and part[HOLD_LIFE] > 0 then part[HOLDS], base = KEYS[base + 1], base + 1 end

@@ -6,7 +6,7 @@
 
 local BOOKING = '>I7I2I7'
 
--- booking returns T, E and the units of the record with index i, which starts at 0, or nothing if
+-- booking returns T, E and the units of the record with index i, counted from 0, or nothing if
 -- there is none.
 local function booking(c, i)
   local at = i * BOOKED
@@ -308,7 +308,7 @@ function W.at(c, t)
   return inside, W.resets(c, t)
 end
 
--- shift_bookings moves the times of bookings back by `back`, after the clock stepped back.
+-- shift_bookings makes the times of bookings earlier by `back`, after the clock stepped back.
 function W.shift_bookings(c, back)
   local out = {}
   for i = 0, last_index(c) do

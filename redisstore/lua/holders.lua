@@ -23,8 +23,7 @@ function holders.open(key, cap, window, looking)
   return c
 end
 
--- heal shortens the places of holders that would last longer than a window because the clock
--- stepped back.
+-- heal shortens places that would last longer than a window because the clock stepped back.
 function holders.heal(c)
   if not c.stepped then return end
   for _, id in ipairs(redis.call('ZRANGEBYSCORE', c.key, now + c.window + 1, '+inf')) do
@@ -44,8 +43,7 @@ function holders.earliest(c, n)
   return math.max(now, math.min(tonumber(found[2]), now + c.window))
 end
 
--- clean must be called before every change. It heals c, and removes holders that have lost their
--- places.
+-- clean heals c, and removes holders that have lost their places. Call it before every change.
 local function clean(c)
   holders.heal(c)
   if c.gone > 0 then redis.call('ZREMRANGEBYSCORE', c.key, '-inf', ('%d'):format(now)) end

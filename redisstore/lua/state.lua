@@ -60,7 +60,7 @@
 -- The functions of limits.lua, nil until they are needed.
 local limits
 
--- put adds a text to BODY, at an offset in the value. Calls must be in the order of the offsets.
+-- put adds bytes to BODY, at an offset in the value. Calls must be in the order of the offsets.
 local function put(st, offset, text)
   local value, cursor = st[VALUE], st[SET][HEADS] + #st[BODY]
   if #value < offset then value = value .. ('\0'):rep(offset - #value) end

@@ -1,4 +1,5 @@
--- table keeps rows of texts. It writes rows, or returns the changes since a version.
+-- table keeps a table of rows, each with a name and a text. A call writes rows, or returns the rows
+-- that have changed since a version.
 --
 -- A version is life * LIFE + changes * STEP + tag. `life` is set when the table is created, or
 -- created again after it was lost. With every change, `changes` grows and `tag` is set again.

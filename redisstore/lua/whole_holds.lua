@@ -1,6 +1,6 @@
 -- whole_holds settles and extends holds in states that were read as a whole (amend_holds.lua).
 
--- amend_hold settles or extends a hold in one limit. It returns how many units it did not charge.
+-- amend_hold settles or extends a hold under one limit. It returns the number of units not charged.
 local function amend_hold(c, h)
   local estimate, total, reported, at = h[COST], h[TRUTH], h[REPORTED], h[CHARGED_AT]
   if c.stock then
