@@ -28,8 +28,9 @@ func (s *settledList) has(at int64, id uint64) bool {
 	return found
 }
 
-// add records a settled charge, and keeps the list at least until the given time. An earlier claim
-// on the same subject and scope may have added the charge already, with an earlier time.
+// add records a settled charge, and keeps the list at least until the given time. If several claims
+// of the charge have the same subject and scope, each of them adds it, perhaps with a different
+// time.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}

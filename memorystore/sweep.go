@@ -100,7 +100,7 @@ func (sh *shard) counts(r *record, now int64) bool {
 	return false
 }
 
-// alive reports whether a state of a record is still needed.
+// alive reports whether the state with index i in a record is still needed.
 func (sh *shard) alive(r *record, i int, now int64) bool {
 	c := r.state(i)
 	return c.Owner != 0 && (now < r.last || !c.Dead(sh.params(c.Owner), now))

@@ -157,14 +157,14 @@ func (s *set) withDirectory(directory string) *set {
 		}
 		switch {
 		case l.held && l.charges:
-			l.span = 2 * l.window // for this long, expired units may have to be charged
+			l.span = 2 * l.window // keeps expired units that may have to be charged
 		case l.held:
 		case l.algorithm == stint.AlgorithmSliding:
 			l.span = l.window
 		case l.algorithm == stint.AlgorithmFixed:
 			l.slice = l.window
 		case l.algorithm == storedCalendar:
-			l.span = 2 * l.window // for this long, a decision may need the start of a period
+			l.span = 2 * l.window // keeps the start of a period, which a decision may need
 		}
 		for i := range s.limits {
 			m := &s.limits[i]
@@ -272,7 +272,7 @@ func (s *set) appendTo(b []byte, number int) []byte {
 // must fit into 255 bytes.
 const maxKnown = 27
 
-// maxOthers is the maximum number of other directories of one set.
+// maxOthers is the maximum length of a set's others.
 const maxOthers = 4
 
 // learn adds a set for states with the given directory to the others, if there is none yet.

@@ -236,8 +236,8 @@ func (q *split) end(err error) (stint.Decision, error) {
 	return q.repeat(d), nil
 }
 
-// repeat returns d. If d allows a repeat, it first replaces its charge with that of the original
-// request.
+// repeat returns d. If d allows a repeated request, repeat first replaces the charge in d with the
+// charge of the original request.
 func (q *split) repeat(d stint.Decision) stint.Decision {
 	if d.Repeat && d.Allowed && !q.recalled.IsZero() {
 		now := *d.Charge.Data()

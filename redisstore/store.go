@@ -204,7 +204,7 @@ func (s *Store) Announcements(ctx context.Context, f func(subject string, comman
 	}
 	err := s.conn.listen(ctx, s.prefix+":room", func(m rueidis.PubSubMessage) {
 		if m.Message == "" {
-			return // not ours
+			return // the message is from another program
 		}
 		name, _ := keypart.ReadName(m.Message[1:])
 		f(s.names.Load().recall(name), m.Message[0] == '!')

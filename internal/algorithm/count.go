@@ -78,7 +78,7 @@ func (c *Count) Bytes() int {
 }
 
 // Dead reports whether the count can be forgotten without changing any later answer. The last write
-// of the count must have been under p, and not after now.
+// of the count must have used p, and must not be later than now.
 func (c *Count) Dead(p *Params, now int64) bool {
 	if p.Places {
 		return c.Vacant(now) && c.noRetake() < now

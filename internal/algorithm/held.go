@@ -106,7 +106,7 @@ func (v *View) openHeld() {
 			}
 		}
 		h.units = slices.Delete(h.units, 0, n)
-		for k := len(h.units) - 1; k >= 0 && h.units[k].until > far; k-- { // the clock stepped back
+		for k := len(h.units) - 1; k >= 0 && h.units[k].until > far; k-- { // the clock was ahead before
 			u := h.units[k]
 			h.units, h.total = h.units[:k], h.total-u.n
 			h.add(far, u.n)

@@ -140,8 +140,8 @@ func (l *log) add(n int64) {
 	}
 }
 
-// insert adds n units at a stamp before the newest. Few entries have a later stamp: leases,
-// bookings within their grace, and entries of a limit with longer slices.
+// insert adds n units at a stamp before the newest. Usually few entries have a later stamp: those
+// of leases, of bookings within their grace, and of a limit with longer slices.
 func (l *log) insert(p *Params, stamp, n int64) {
 	k := int(l.n) - 1
 	for k > 0 {

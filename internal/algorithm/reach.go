@@ -111,7 +111,7 @@ func slower(m, l *stint.Limit, p *Params) bool {
 // that begins at a multiple of align.
 func within(l *stint.Limit, length, align int64) int64 {
 	if l.Algorithm == stint.AlgorithmConcurrency {
-		return noBound // places can be released at once
+		return noBound // any number, because a place can be released as soon as it is taken
 	}
 	p := Of(l)
 	if p.Cap == 0 {

@@ -26,7 +26,7 @@ func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
 	v.meter.level, v.meter.unit, v.meter.until = 0, 0, 0
-	if v.ahead != nil { // writing a pointer is expensive
+	if v.ahead != nil { // only if necessary, because writing a pointer is expensive
 		v.ahead, v.booked = nil, 0
 	}
 	if v.held.total > 0 {

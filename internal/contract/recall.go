@@ -104,7 +104,7 @@ func Recall(r *stint.Request, shape uint32, text string) (c stint.Charge, ok boo
 	if held {
 		hold = time.Duration(number()) * time.Microsecond
 	}
-	var own []int // states charged in the call that recorded the ID
+	var own []int // indexes of the states that were charged in the call that recorded the ID
 	var at []int64
 	state := 0
 	for i := range claims {

@@ -36,7 +36,7 @@ local function show_holders(key, cap, window)
   show(c.held, c.resets, free == NEVER and NEVER or free - now, 0, hidden, entries)
 end
 
--- show_count adds any other limit to the reply.
+-- show_count adds a limit other than a concurrency limit to the reply.
 local function show_count(c)
   local entries, retry = {}, 0
   whole.each(c, function(at, ends, units)
