@@ -48,8 +48,8 @@ func (c *Charge) SetClaims(claims []Claim) {
 // limits do not need it.
 func (c *Charge) Data() *protocol.ChargeData { return &c.data }
 
-// check records why the charge cannot be amended: no decision can have produced it, or nothing was
-// charged.
+// check records a mistake if the charge cannot be amended, because no decision can have produced it
+// or because nothing was charged.
 func (c *Charge) check(m *mistakes) {
 	if c.many == nil && c.one[0].Subject == "" {
 		m.add("the charge has no claims; want the charge of a decision, or a Part of it with indexes of its claims")

@@ -108,7 +108,7 @@ type State struct {
 // Example: 7 after three requests under 10/1m.
 func (s State) Remaining() int64 { return max(0, s.capacity()-s.Used) }
 
-// capacity returns the capacity of the limit; the zero State has none.
+// capacity returns the capacity of the limit, or 0 for the zero State.
 func (s *State) capacity() int64 {
 	if s.Limit == nil {
 		return 0
@@ -125,7 +125,7 @@ func (d *Decision) States() []State {
 	return states
 }
 
-// noLimit is the zero Limit, for a State without usages.
+// noLimit is the Limit of a State without a limit.
 var noLimit Limit
 
 func (d *Decision) state(i int) State {

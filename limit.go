@@ -235,7 +235,7 @@ func (l *Limit) ID() string {
 	return string(b)
 }
 
-// sameID reports whether two limits share their state.
+// sameID reports whether two limits have the same identity; see [Limit.ID].
 func (l *Limit) sameID(m *Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }

@@ -305,9 +305,9 @@ func (l *Limiter) inScopes(ctx context.Context, c Command, scopes []string) erro
 	return nil
 }
 
-// Ban denies all requests of the subject for the duration d, in every limiter with [WithBans] over
-// the store. It never shortens a ban in force: of several bans, the one that ends last counts. To
-// shorten a ban, call Unban first.
+// Ban denies all requests of the subject for the duration d, in every limiter that uses the same
+// store and has [WithBans]. It never shortens a ban in force: of several bans, the one that ends
+// last counts. To shorten a ban, call Unban first.
 func (l *Limiter) Ban(ctx context.Context, subject string, d time.Duration) error {
 	if l.bans == nil {
 		return &InvalidError{errors.New("the limiter does not apply bans; make it with WithBans")}

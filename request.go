@@ -34,8 +34,9 @@ type Claim struct {
 	// answered yet.
 	Limits []Limit
 	// Cost is the number of units to charge to each limit: 1 for most requests. A claim with a cost
-	// of zero charges nothing and only reports the usage. A full limit allows it; a limit of zero,
-	// or one above its capacity, denies it. To ask whether there is room, use [Limiter.Peek].
+	// of zero charges nothing and only reports the usage. It is allowed even if a limit is full,
+	// but denied if the usage exceeds the capacity of a limit, or if a limit is zero. To ask
+	// whether there is room, use [Limiter.Peek].
 	Cost int64
 	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
 	// "output_tokens": 4096}, with a Cost of 1 for all other limits.

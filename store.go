@@ -88,8 +88,8 @@ type Command struct {
 	// Kind selects what to do. It must be set.
 	Kind    CommandKind
 	Subject string
-	// Scope and Limits determine what [CommandReset] clears, and where [CommandGiveBack] gives
-	// back. Both commands need at least one limit.
+	// Scope and Limits select the usage that [CommandReset] clears, or that [CommandGiveBack]
+	// reduces. Both commands need at least one limit.
 	Scope  string
 	Limits []Limit
 	// For is the length of a [CommandBan]: whole microseconds from MinWindow to MaxWindow.

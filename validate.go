@@ -11,8 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
-// mistakes collects the rules that a value breaks. Every rule is written once, in a method named
-// check. If no rule is broken, a check allocates nothing, so it can run on the request path.
+// mistakes collects the rules that a value breaks. Each rule is checked in only one place, in a
+// method whose name begins with check. If no rule is broken, a check allocates nothing, so it can
+// run on the request path.
 type mistakes struct {
 	claim int // 1 + i while Claims[i] is checked and there are several claims; else 0
 	errs  []error
@@ -348,7 +349,7 @@ func (l *Limit) canLease() bool {
 // it gives units back over time.
 func (l *Limit) canHold() bool { return l.canLease() && !l.hasMeter() }
 
-// meterHint describes how to change a limit with a meter that cannot be counted exactly.
+// meterHint describes how to change a limit if its meter cannot be counted exactly.
 const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 

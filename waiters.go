@@ -67,7 +67,8 @@ type waiter struct {
 	pause time.Duration // minimum time between two calls that ask
 }
 
-// join adds a waiter for d, a booking or a denial that was requested at the time asked.
+// join adds a waiter after the answer d, which booked a later time or denied the request. asked is
+// the time of that request. If there is no need to wait for announcements, join returns nil.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil

@@ -92,9 +92,9 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store. The argument store is the charge in the form in
-// which the store knows it. If the heartbeat is not answered, beat records that, because the
-// heartbeat may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store. The argument store is the same charge as the
+// store knows it. If the heartbeat is not answered, beat records that, because the heartbeat may
+// still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))
@@ -137,8 +137,8 @@ func (s *Stack) finish(ctx context.Context, j *job, void time.Duration, before f
 	return stint.Amended{Changed: true, Charged: contract.Total(&a)}, nil
 }
 
-// amendOwn amends a local charge in this process, and in the store if the store has been charged
-// with it.
+// amendOwn amends a local charge in this process. If the store has charged it, too, amendOwn also
+// amends it there.
 func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if a.Kind == stint.AmendExtend {
 		return s.extendOwn(ctx, c, a)
@@ -160,8 +160,8 @@ func (s *Stack) amendOwn(ctx context.Context, c stint.Charge, a stint.Amendment)
 	return made.done, nil
 }
 
-// stored returns a local charge in the form in which the store knows it: not a fallback, and
-// without a request ID.
+// stored returns a local charge as the store knows it: not marked as a fallback, and without a
+// request ID.
 func stored(c *stint.Charge) stint.Charge {
 	store := *c
 	store.Data().Fallback, store.Data().RequestID, store.Data().IDLife = false, "", 0
@@ -180,7 +180,7 @@ func (s *Stack) extendOwn(ctx context.Context, c stint.Charge, a stint.Amendment
 		switch charge, later := s.ledger.beat(o, &c, a); {
 		case charge.Data().ID != 0:
 			store = partOf(&charge, &c)
-		case later: // this process keeps it, and so does the store once the debt is charged
+		case later: // nothing can be sent until the store has charged the debt
 			return stint.Amended{Changed: true}, nil
 		case !placed:
 			return stint.Amended{}, nil

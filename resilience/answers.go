@@ -102,24 +102,24 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether the usage of a limit that refills may be unknown at the time at. It may be
-// if the store has not answered about the subject yet and less than a full refill separates at from
-// the start of this process, because an earlier process may have used the limit.
+// blind reports whether the usage of a limit that refills may be unknown at the time at, because an
+// earlier process may have used the limit. This ends when the store has answered about the subject,
+// or when the limit has been refilled completely since this process started.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether the units of others include a charge of the store. They do if the
-// answer with the charge was recorded before, because its caller had given up, or if a newer answer
-// was recorded.
+// amongOthers reports whether the units of others include the charge of d. They do if a newer
+// answer than d was recorded. They also do if heard is true: then d itself was recorded, as usage
+// of others, because its caller had given up.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether the limits admit a charge of the store, made now or booked for later, if
-// they also count the units that the store did not count. If there are several processes, none of
-// them knows how many units the others were granted without the store. So the sum of the units that
-// the store counted and those that it did not count must not exceed the capacity.
+// fits reports whether the limits admit the charge of d, made now or booked for later, if they also
+// count the units that the store did not count. If there are several processes, none of them knows
+// how many units the others were granted without the store. So the sum of the units that the store
+// counted and those that it did not count must not exceed the capacity. For heard, see amongOthers.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -128,7 +128,7 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 		switch among := it.amongOthers(d, heard); {
 		case among && it.unit > 0:
 			meter = 0
-		case among: // the units of others include as much of the charge as they can; only the rest must fit
+		case among: // only the part of the charge that exceeds the units of others must still fit
 			log = max(it.cost-it.others.at(t, it.evenly()), 0)
 		}
 		if shared && more > 0 && d.Usages()[it.k].Used+more > it.capacity ||
@@ -139,9 +139,9 @@ func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) boo
 	return true
 }
 
-// overrule denies a request that the store has charged, and refunds the charge. Until the refund
-// arrives, the store counts the charge, and units that a limit refills in the meantime are not
-// refunded. So the charge is counted as used by others.
+// overrule turns d into a denial, although the store has charged the request, and refunds the
+// charge. Until the refund arrives, the store counts the charge, and units that a limit refills in
+// the meantime are not refunded. So the charge is counted as used by others.
 func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard bool) {
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
@@ -160,7 +160,8 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	l.later.refund(charge, true)
 }
 
-// granted counts a charge that the store made for this process.
+// granted counts the charge of d, which the store made for this process. For heard, see
+// amongOthers.
 func (l *ledger) granted(d *stint.Decision, now int64, heard bool) {
 	for it := range l.each(d.Charge.Claims()) {
 		if it.amongOthers(d, heard) {

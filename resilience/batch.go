@@ -89,7 +89,7 @@ type waiter struct {
 	// Guarded by batch.mu:
 	sent     bool
 	answered bool
-	early    bool                                // whether the answer came before the rest of the flight
+	early    bool                                // whether the answer came before the rest of the answers
 	gaveUp   error                               // why the caller stopped waiting; nil if it did not
 	follow   func(stint.Decision, error, uint64) // receives an answer that comes after the caller gave up
 

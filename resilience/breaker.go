@@ -170,7 +170,7 @@ func failed(err error) bool {
 }
 
 // change moves the breaker to another state and reports that to the observer. It does nothing if
-// the number of changes is no longer since.
+// the number of changes is no longer equal to since.
 func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()
@@ -245,7 +245,8 @@ const (
 	opPing    = "ping"
 )
 
-// take makes a batch of calls as one attempt, which may become overdue before it ends.
+// take sends a batch of calls to the store as one attempt, a. If the attempt takes too long, it is
+// counted as failed before it ends.
 func (b *breaker) take(ctx context.Context, batch []*driver.Call, a *attempt) {
 	b.try(ctx, a, opTake, len(batch), func(i int) *error { return &batch[i].Err },
 		func(ctx context.Context) { b.store.TakeBatch(ctx, batch) })

@@ -38,7 +38,7 @@ type count struct {
 
 	others others
 	heard  heard
-	before answer // the last answer before any loss of the store's state that has yet to be noticed
+	before answer // the last answer that is certain to come from before a loss; see [ledger.keep]
 	owed   *owed
 }
 
@@ -60,7 +60,7 @@ type rule struct {
 	stint.Limit
 	capacity         int64
 	part             int64 // the length of a part of the window
-	unit, rate, tick int64 // of the limit's meter, as defined in docs/rules.md; zero if it has none
+	unit, rate, tick int64 // the results of [stint.Limit.Meter]; zero if there is no meter
 	ledger           *ledger
 }
 
@@ -89,8 +89,9 @@ type others struct {
 // store's resolution. If the window is 40 ms or longer, these add less than a sixteenth of it.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours subtracts units granted to this process from the units of others, if they were counted
-// there. at is the time of the charge, by the store's clock.
+// ours subtracts units granted to this process from the units of others, unless they no longer
+// counted when the store gave its newest answer. at is the time of their charge, by the store's
+// clock. ours also lowers the meter, by at most the weight by which answers have raised it.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)
@@ -267,10 +268,11 @@ func (c *count) ungrant(units, at, now int64) int64 {
 	return 0
 }
 
-// hear records the usage u that the store reports. It leaves out cost, the units that the store
-// charged to the answered request. asked is the cost that this request asked for. at and call are
-// the time and the number of the answer. uncounted is the number of units granted to this process
-// that the answer does not count. born is when the process began to record the subject.
+// hear records u, the usage that the store reports in its answer to a request. asked is the cost of
+// that request, and cost is the part of u that the store charged for it, which hear leaves out. at
+// and call are the time and the number of the answer. uncounted is the number of units granted to
+// this process that the answer does not count. born is when the process began to record the
+// subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))

@@ -46,7 +46,7 @@ type debt struct {
 	sent     bool          // whether the debt was sent, so that the store may have charged it
 	flying   bool          // whether a call that charges the debt is under way
 	renamed  bool          // whether the ID is new, for example because the store may have forgotten the old one
-	refilled time.Duration // Refilled of the last request for the debt; see [driver.Terms]
+	refilled time.Duration // the Refilled that was last sent with the debt; see [driver.Terms]
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether the request ID was used again
 	refunded bool          // whether the debt was refunded, so that the request ID is no longer valid

@@ -219,7 +219,7 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	}
 	life := denialLife
 	if anyLeased(r) || d.Degraded {
-		life /= 10 // the next block of this process may have units, or the store did not decide
+		life /= 10 // the next block may have units soon, or the store did not decide
 	}
 	life = min(life, d.RetryAfter)
 	if d.Banned {
@@ -240,9 +240,9 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 	return life
 }
 
-// announced returns how long the request is denied by limits with a capacity of at least twice the
-// cost, minus one. A refund that could end such a denial is announced. A limit with a capacity
-// below the cost counts too, because it always denies the request.
+// announced returns how long the request is denied by limits whose refunds the store announces:
+// those with a capacity of at least twice the cost, minus one. If a limit always denies the
+// request, because its capacity is below the cost, announced returns denialLife.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {

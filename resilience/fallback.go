@@ -84,10 +84,10 @@ func (s *Stack) decideHere(q *question, sent *waiter) (err error) {
 	return nil
 }
 
-// refundWhenAnswered handles the store's late answer to a request whose caller was answered without
-// it. If the store charged the request, the charge is refunded. If the request was to move a
-// booking and the store did not move it, the booking is refunded. If sent is nil,
-// refundWhenAnswered does nothing.
+// refundWhenAnswered handles the late answer to a request that was sent, after the caller was
+// answered without the store. If the store charged the request, the charge is refunded. If the
+// request was to move a booking and the store did not move it, the booking is refunded. sent is the
+// request's waiter; if it is nil, refundWhenAnswered does nothing.
 func (s *Stack) refundWhenAnswered(r *stint.Request, sent *waiter) {
 	if sent == nil {
 		return

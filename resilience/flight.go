@@ -108,9 +108,10 @@ func (b *batch) fill(f *flight) *flight {
 	return f
 }
 
-// share returns the maximum number of requests to put in the next flight: its share of those
-// waiting or under way. A larger flight would leave the store idle while this process handles the
-// answers. b.mu must be held.
+// share returns the maximum number of requests to put in the next flight. If fewer than
+// eagerFlights are under way, that is an equal share of the requests that wait or are under way: a
+// larger flight would leave the store idle while this process handles the answers. b.mu must be
+// held.
 func (b *batch) share() int {
 	flights, requests := b.inTime()
 	if flights >= eagerFlights {

@@ -20,10 +20,10 @@ var (
 // earlier deadline.
 const scanTime = 30 * time.Second
 
-// look returns the result of calling f with the store as a T, which is a [driver.Inspector] or a
-// [driver.Keeper]. The context of f ends after the duration most. If the store is not a T, the
-// error is [errors.ErrUnsupported]. The breaker does not count the outcome of the call: a call may
-// take long if much is stored, and a store that is full, or that is a replica, can still be read.
+// look calls f with the store, converted to T, and returns the result. T is [driver.Inspector] or
+// [driver.Keeper]; if the store is not a T, the error is [errors.ErrUnsupported]. most is the time
+// limit of the call. The breaker does not count the outcome of the call: a call may take long if
+// much is stored, and a store that is full, or that is a replica, can still be read.
 func look[T, R any](ctx context.Context, s *Stack, op string, most time.Duration,
 	f func(context.Context, T) (R, error)) (result R, err error) {
 	store, ok := s.store.store.(T)

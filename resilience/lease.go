@@ -29,7 +29,7 @@ type lease struct {
 	capacity int64         // the smallest capacity of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
-	renewAfter atomic.Int64               // the earliest time of the next renewal; renewing while one is under way
+	renewAfter atomic.Int64               // earliest time of the next renewal, or the constant renewing
 
 	missed  atomic.Int64 // total cost of the requests for which the block had too few units
 	missAt  atomic.Int64 // when the latest such request came
@@ -88,8 +88,8 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
-// take takes units from the block. It returns the block and how many units are left, or nil if no
-// block is live or has enough units. It also reports whether a renewal is due.
+// take takes units from the block of the lease. It returns the block and how many units are left,
+// or nil if there is no live block with enough units. It also reports whether a renewal is due.
 func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
 	b = ls.block.Load()
 	if b == nil || !b.live(now) {
@@ -294,8 +294,9 @@ func (t *leaseTable) remove(ls *lease) {
 // only the last is remembered, so some leases start a little later.
 type leaseSketch []atomic.Uint64
 
-// sketchBits makes a tick of the sketch's clock 65 µs. The clock wraps around after three days: at
-// worst, a request is then leased unnecessarily.
+// sketchBits is the number of bits by which the sketch shortens a time in nanoseconds, to ticks of
+// 65 µs. The number of ticks wraps around after three days: at worst, a request is then leased
+// unnecessarily.
 const sketchBits = 16
 
 func newLeaseSketch(leases int) leaseSketch {

@@ -51,7 +51,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 		if renew {
 			l.renew(ls, now)
 		}
-		if b == nil { // learn counts the demand, unless another claim is denied
+		if b == nil { // learn counts the demand
 			continue
 		}
 		if p == nil {

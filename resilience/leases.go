@@ -40,7 +40,7 @@ import (
 // d is reserved for clocks that run slow. (A virtual machine that is paused with both of its clocks
 // may serve its old units when it resumes.)
 //
-// The refill of a burst is not as strict. Its meter counts a block from the moment when the block
+// Limits with a burst are less strict. Their meter counts a block from the moment when the block
 // is taken, and refills units before they are used. So more units may be available: those that are
 // refilled during d, and returned units that were refilled before their return. The limit still
 // admits at most the capacity in any window, and Max per window in the long run.
@@ -117,7 +117,9 @@ func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) boo
 	return b != nil
 }
 
-// served records that a lease was asked to serve a request. It renews the lease if that is due.
+// served records that a request of the given cost was made under a lease; the argument served
+// reports whether the lease served it. It renews the lease if renew is set or if requests keep
+// finding too few units.
 func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime) {
 	if !served && ls.miss(cost, now, ls.length(l.distance())) {
 		renew = true
@@ -156,7 +158,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 		switch {
 		case d.Banned && int(d.Denier) == i+1 && ls != nil:
 			l.end(ls)
-		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1): // otherwise its demand is unknown
+		// Count the demand that takePart did not count, unless another claim was denied.
+		case ls != nil && len(r.Claims) > 1 && (d.Allowed || int(d.Denier) == i+1):
 			l.served(ls, r.Claims[i].Cost, false, false, now)
 		case d.Allowed && ls == nil:
 			if since, again := l.misses.again(hash, now.mono); again {
@@ -253,7 +256,8 @@ func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 		return now.mono + int64(min(denialPause, d.RetryAfter))
 	default:
 		l.add(ls, newBlock(&d, &p, sent, now))
-		// During the pause, other processes may take units that are given back.
+		// The store granted fewer units than requested. Pause, so that other processes get a
+		// chance to take the units that are given back next.
 		if d.Charge.Claims()[0].Cost < p.units {
 			return now.mono + int64(p.length/4)
 		}
@@ -335,8 +339,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles a leased claim of a charge in the block that served the claim, and reports
-// whether it did. known reports whether the claim was settled before.
+// settleClaim settles claim i of a charge, a leased one, in the block that served it. done reports
+// whether it did, and known whether the claim was settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -348,9 +352,9 @@ func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, 
 	return false, l.stack.ledger.settled.Has(c.Data().ID, claim)
 }
 
-// settle replaces the cost of a claim of a charge in the block of a lease, and reports whether it
-// did. If the cost rises by more than the block has left, or if the amendment sets costs by limit
-// name, settle ends the block, and the store settles the claim.
+// settle settles claim i of a charge in the block of a lease, and reports whether it did. If the
+// cost rises by more than the block has left, or if the amendment sets costs by limit name, settle
+// ends the block, and the store settles the claim.
 func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) bool {
 	claim, settled := &c.Claims()[i], &l.stack.ledger.settled
 	ls.mu.Lock()
@@ -376,9 +380,9 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 	return true
 }
 
-// commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] gives back
-// units that were used earlier. Units of a lease are not used yet, and the store does not give them
-// back if it can distinguish them from used units.
+// commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] affects none:
+// it gives back used units, and if the store can distinguish the unused units of a lease, it does
+// not give them back.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return

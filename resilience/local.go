@@ -203,8 +203,8 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	return stint.Decision{}, nil
 }
 
-// noRoom is a limit that denies everything. strike makes a request under it, because the denial of
-// that request counts toward a ban.
+// noRoom has a limit that denies everything. banned peeks under it. strike makes a request under
+// it, because the denial of that request counts toward a ban.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
 // strike counts a denial toward a ban. If that leads to a ban, strike adds the ban to the decision.

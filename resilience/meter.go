@@ -14,8 +14,10 @@ import (
 // the rest of the refill.
 type meter struct {
 	stored, local int64
-	raised        int64 // weight by which answers have raised stored, perhaps for unanswered charges of this process
-	at            int64
+	// raised is the weight by which answers have raised stored. A part of it may be due to charges
+	// of this process that are not answered yet.
+	raised int64
+	at     int64
 }
 
 // leak lowers a meter by the weight that is refilled between its last update and t.
@@ -107,17 +109,17 @@ func (c *count) fill(units, now int64, stored bool) {
 	*level = min(*level+c.weight(units), stint.MaxUnits/2)
 }
 
-// fillOverruled adds units to the meter, if there is one, as an answer of the store would. The
-// store has charged the units for a request that was then denied.
+// fillOverruled adds units to the meter, if there is one, for a charge that is about to be
+// refunded; see overrule. Like an answer of the store, it also increases raised.
 func (c *count) fillOverruled(units, now int64) {
 	if c.fill(units, now, true); c.unit > 0 {
 		c.meter.raised = min(c.meter.raised+c.weight(units), c.meter.stored)
 	}
 }
 
-// drain subtracts units that are given back from the meter, if there is one. at is the time of
-// their charge: units that have been refilled since are not subtracted. stored reports whether the
-// store has counted the units.
+// drain subtracts units from the meter, if there is one, because they are given back. at is the
+// time of their charge: units that have been refilled since are not subtracted. stored reports
+// whether the store has counted the units.
 func (c *count) drain(units, at, now int64, stored bool) {
 	if c.unit == 0 {
 		return
@@ -130,7 +132,7 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower subtracts weight from stored, but leaves at least the weight of bookings, because booked
+// lower subtracts weight from m.stored, but leaves at least the weight of bookings, because booked
 // units are not refilled before the booked time.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
@@ -141,9 +143,9 @@ func (c *count) lower(m *meter, weight, now int64) {
 	m.raised = min(m.raised, m.stored)
 }
 
-// unraise subtracts units that the store has given back from the meter, if there is one. at is the
-// time of their charge: units that have been refilled since are not subtracted. unraise subtracts
-// at most the amount by which answers of the store have raised the meter.
+// unraise subtracts units from the meter, if there is one, because the store has given them back.
+// at is the time of their charge: units that have been refilled since are not subtracted. unraise
+// subtracts at most the weight by which answers of the store have raised the meter.
 func (c *count) unraise(units, at, now int64) {
 	if c.unit > 0 {
 		m := c.metered(now)
@@ -153,7 +155,8 @@ func (c *count) unraise(units, at, now int64) {
 	}
 }
 
-// hearMeter records the usage that the store reports for a limit that refills, like [count.hear].
+// hearMeter records the usage that the store reports for a limit that refills. It has the
+// parameters of [count.hear].
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
 	// The level equals the amount that is refilled until the reset, unless the log ends later.
@@ -162,14 +165,16 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	if c.Algorithm != stint.AlgorithmBucket {
 		stored = min(stored, c.weight(u.Used))
 	}
-	if at == c.heard.at { // answers may come in any order: the highest level counts all charges
+	// Answers with the same time may come in any order. The highest level counts all charges.
+	if at == c.heard.at {
 		stored = max(stored, m.stored)
 	}
 	stored = max(stored-c.weight(cost), 0)
 	if c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 && u.Used-cost <= c.mineAt(now)-uncounted {
-		stored = min(stored, m.stored) // the grants of this process explain the usage
+		stored = min(stored, m.stored) // grants to this process explain all of the usage
 	}
-	if c.owed != nil { // the answer does not count later charges, which repaid has moved to stored
+	// The answer does not count later charges. repaid has moved them to stored: move them back.
+	if c.owed != nil {
 		_, after := c.owed.after(at, call, now, now)
 		m.local += after
 	}

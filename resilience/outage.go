@@ -115,8 +115,8 @@ func (n *outageLog) logFault(message string, answers bool) {
 		[]any{"fault", fault.Name, "fix", fault.Fix})
 }
 
-// note records a failure, and returns the previous one. A refusal by the open breaker does not show
-// what is wrong, so it gets no vote.
+// note records a failure, and returns the previous one. A refusal by the open breaker adds no vote,
+// because it does not show what is wrong.
 func (n *outageLog) note(cause *stint.StoreError) (before *stint.StoreError) {
 	if cause.Kind != stint.KindRefused {
 		n.votes.Add(cause, time.Now())

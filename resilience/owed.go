@@ -19,8 +19,8 @@ type owed struct {
 }
 
 // owedPart counts units that were granted without the store in one part of the window, between the
-// times from and at. uncharged is the number of those that are not known to be charged. due is the
-// number of those that will be charged as a group but are not a debt yet. first is when the first
+// times from and at. uncharged is the number of units that are not known to be charged. due is the
+// number of these that will be charged as a group but are not a debt yet. first is when the first
 // of the due units was granted. In a limit that refills, units that have left the window may still
 // count: they are all in the oldest part.
 type owedPart struct{ uncharged, due, from, at, first int64 }
@@ -122,9 +122,9 @@ func (c *count) uncharged(now int64) (units int64) {
 	return units
 }
 
-// after returns the units, and their weight, that were charged after the store gave an answer. at
-// is the time of the answer by the store's clock, call is its number, and arrived is the time at
-// which it arrived.
+// after returns the number and the weight of the units that the store charged after it gave an
+// answer. at is the time of the answer by the store's clock, call is its number, and arrived is the
+// time at which it arrived.
 func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight int64) {
 	for i := range o.charged {
 		p := &o.charged[i]
@@ -154,8 +154,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe subtracts units that were granted at the given time from the units that are owed but not
-// due. It returns how many it subtracted.
+// unowe subtracts units from those that are owed but not due, in the part of the window that
+// contains the time granted. It returns how many it subtracted.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -166,7 +166,8 @@ func (c *count) unowe(units, granted int64) int64 {
 	return units
 }
 
-// together marks owed units that were granted at the given time as due.
+// together makes owed units due, in the part of the window that contains the time at. Due units are
+// charged as a group.
 func (c *count) together(units, at int64) {
 	p := c.owedAt(at)
 	if p == nil {
@@ -178,8 +179,8 @@ func (c *count) together(units, at int64) {
 	p.due += min(units, p.uncharged-p.due)
 }
 
-// cancel subtracts up to units from the due units that were granted between the times from and to.
-// It returns how many units remain to be subtracted.
+// cancel subtracts units from the due units that were granted between the times from and to. It
+// returns how many units are left to subtract.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {
 		return units
@@ -194,10 +195,11 @@ func (c *count) cancel(units, from, to int64) int64 {
 }
 
 // repaid records that the store has charged units that were granted at the given time. at is the
-// time of the charge by the store's clock, and call is the number of its answer. Units beyond truth
-// will be given back, so the meter no longer counts them. The store's meter also leaves out units
-// that were refilled, before the charge or since. refilled is the duration of that refill, which
-// lowers the store's level, not the level of units that are still owed.
+// time of the charge by the store's clock, and call is the number of its answer. truth is the
+// number of units that stay charged: the others will be given back, so the meter no longer counts
+// them. The store's meter also leaves out units that were refilled, before the charge or since.
+// refilled is the duration of that refill. It lowers the level in the store, not the level of the
+// units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

@@ -30,7 +30,7 @@ func (c *count) holder(id uint64) *holder {
 }
 
 // hold gives a place to a holder, or renews its place, for one window from now. stored reports
-// whether the store has done so, too.
+// whether the holder also has the place in the store.
 func (c *count) hold(id uint64, now int64, stored bool) {
 	h := c.holder(id)
 	if h == nil {

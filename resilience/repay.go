@@ -54,7 +54,7 @@ func (l *ledger) paid(o *debt, d *stint.Decision, call uint64) (due []*job) {
 				h.stored = now + int64(it.Window)
 			}
 		case o.at >= it.since:
-			i := max(min(it.i, len(charge.Claims())-1), 0) // request may have left out some claims
+			i := max(min(it.i, len(charge.Claims())-1), 0) // l.request may have left out some claims
 			charged, refilled := l.instant(charge.Data().NowOf(i), now), o.refilled
 			if d.Repeat { // an earlier attempt charged the debt
 				charged, refilled = l.instant(charge.Data().AtOf(i), now), 0
@@ -185,7 +185,8 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect appends to calls those that charge the debts of a record, up to sendMost in all.
+// collect appends calls that charge the debts of a record to calls, and returns the result. It
+// stops when there are sendMost calls.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls

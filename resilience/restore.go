@@ -23,8 +23,8 @@ import (
 
 // answer holds the usage that the store reported for a limit: others is the number of units used by
 // other processes, until is when the last of them stops counting, and arrived is when the answer
-// arrived. Both times are by the ledger's clock. In heard, and for a meter, others includes the
-// units of this process.
+// arrived. Both times are by the ledger's clock. In the field heard of a count, and under a limit
+// with a meter, others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
@@ -45,9 +45,9 @@ const (
 	restoreTries = 3
 )
 
-// keep saves the answers of a record that the next answer is about to replace. It saves only
-// answers from before any loss that is still to be noticed: those of an epoch before safe or of
-// another generation. The lock of the record's stripe must be held.
+// keep saves the newest answers about a record, before the next answer replaces them. It saves only
+// answers that came before any loss that is still to be noticed: those of an epoch before safe or
+// of another generation. The lock of the record's stripe must be held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // save at most once per heartbeat
 		counts := false
@@ -63,7 +63,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 			select {
 			case l.replaced <- rec:
 				rec.replaced = now
-			default: // the store counts a record that is left out from zero, as without restoring
+			default: // too many are waiting: this record is not restored
 			}
 		}
 	}
@@ -109,16 +109,17 @@ type lostCount struct {
 
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer or a grant from the time since is outdated: the subject was
-// reset later, or so shortly before that the announcement may have come late. The lock of the
-// record's stripe must be held.
+// outdated reports whether an answer or a grant made at the time since is outdated, because the
+// subject was reset later, or so shortly before that the announcement may have come late. The lock
+// of the record's stripe must be held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost returns the list all, with the usage of a record's limits before a loss added to it. It uses
-// only answers that arrived at or after since. The lock of the record's stripe must be held.
+// lost appends the usage that a record's limits had before a loss to all, and returns the result.
+// It uses only answers that arrived at or after since. The lock of the record's stripe must be
+// held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -213,10 +214,10 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls to the given list. They make the store count at least the lost usage,
-// unless the limit has been reset in the meantime. In a sliding window, units granted to this
-// process count as long as they would have without the loss. All units granted to other processes
-// count as long as the newest of them.
+// requests appends calls to the list to, and returns the result. The calls make the store count at
+// least the lost usage; there are none if the limit has been reset in the meantime. In a sliding
+// window, units granted to this process count as long as they would have without the loss. All
+// units granted to other processes count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
 	defer l.unlock(l.lock([]stint.Claim{lost.claim}))
 	limit := &lost.claim.Limits[0]

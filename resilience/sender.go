@@ -93,8 +93,8 @@ func (s *sender) charge() {
 	}
 }
 
-// send sends a batch of debts. It returns how many it sent. It also reports whether the store
-// charged any of them, or true if there were none.
+// send sends a batch of debts. n is the number of debts that it sent. ok reports whether the store
+// charged any of them, or whether there were none.
 func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	l := s.stack.ledger
 	if s.stack.store.refused(opTake) != nil {
@@ -131,7 +131,8 @@ func (s *sender) close() {
 	s.logDropped()
 }
 
-// logDropped logs that some charges, settlements or releases will not reach the store.
+// logDropped logs that charges, settlements or releases were dropped, so that they will not reach
+// the store. It logs only if there are any, and at most once every logEvery.
 func (s *sender) logDropped() {
 	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {

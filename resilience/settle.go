@@ -219,7 +219,8 @@ func (l *ledger) isSettled(c *stint.Charge, claim *stint.Claim, limit *stint.Lim
 	return l.settled.HasState(id, claim, limit.Name)
 }
 
-// noteSettled remembers which limits of a claim a settlement or a release ends.
+// noteSettled remembers that a settlement or a release ends the use of some limits by a claim; see
+// ends.
 func (l *ledger) noteSettled(c *stint.Charge, claim *stint.Claim, a *stint.Amendment) {
 	for i := range claim.Limits {
 		switch limit := &claim.Limits[i]; {
