@@ -48,7 +48,7 @@ const (
 	MaxSettled  = 1000   // settlements of one subject and scope
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
-	MaxHolds    = 20_000 // open holds of one state
+	MaxHolds    = 20_000 // open holds of one subject, scope and name of limits
 	// LongestHold is the maximum time for which units stay held after the clock has stepped back.
 	LongestHold = 25 * time.Hour
 )

@@ -109,7 +109,7 @@ func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a
 	return done, err
 }
 
-// finish does a job that settles or releases a charge that the store made, within the time budget.
+// finish tries, within the time budget, to do a job that settles or releases a charge of the store.
 // If the store fails, finish defers the job. It also defers the job if a heartbeat of the charge
 // may still arrive: void is the remaining time in which it may arrive, or 0. If before is not nil,
 // finish calls it before it defers the job.

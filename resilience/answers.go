@@ -10,10 +10,10 @@ import (
 )
 
 // answered records the store's answer to a request. call is the number of the answer, and now is
-// the time at which it arrived. The answer may not count all units that this process granted
-// without the store. If a limit is exceeded with those units, answered turns the decision into a
-// denial. A late answer reports usage but grants nothing: its caller was answered without the
-// store, and any units granted to that caller are a debt; see resolve.
+// the time at which it arrived. Some units that this process granted without the store may be
+// missing from the answer. If a limit is exceeded with these units, answered turns the decision
+// into a denial. A late answer reports usage but grants nothing: its caller was answered without
+// the store, and any units granted to that caller are a debt; see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return

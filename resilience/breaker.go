@@ -124,7 +124,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	a.counted = true
 	var to BreakerState
 	switch bad := failed(err); {
-	case b.changes != a.changes: // a call that began in another state does not count
+	case b.changes != a.changes: // the breaker has changed since the call began
 	case a.trial && bad:
 		to = BreakerOpen
 	case a.trial && err == nil:

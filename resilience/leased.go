@@ -74,9 +74,9 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	return p
 }
 
-// complete turns the decision on the rest into the decision on the whole request. If there is no
-// rest, the argument rest must be an allowed decision. After an error or a denial, complete puts
-// the units back.
+// complete turns rest, the decision on the rest, into the decision on the whole request. If no
+// claims are left for the rest, rest must be an allowed decision. After an error or a denial,
+// complete puts the units back.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -100,9 +100,9 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 	return d
 }
 
-// charge sets the charge of the whole request, and the number of the claim that denied it, from
-// those of the rest. If the request was allowed only because the store did not answer, the rest has
-// no charge, and the whole has none either: the leased units stay used.
+// charge sets the charge and the Denier of d, the decision on the whole request, from the decision
+// on the rest and from the blocks. If the request was allowed only because the store did not
+// answer, the rest has no charge. Then d has none either: the leased units stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -140,8 +140,8 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	}
 }
 
-// usages sets the usages of the whole request from those of the rest and of the blocks. If those of
-// the rest are unknown, it sets none.
+// usages sets the usages of d from those of the rest and of the blocks. If the usages of the rest
+// are unknown, it sets none.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
 	if len(of) != contract.CountLimits(p.rest) {

@@ -98,9 +98,9 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 	return held, void
 }
 
-// beat records a heartbeat of a local charge. It returns the store's charge, if there is one, and
-// whether the store must be charged before it can get the heartbeat. If so, beat remembers the
-// usage that the heartbeat of a hold reports.
+// beat records a heartbeat of a local charge. stored is the store's charge, if there is one. later
+// reports that the heartbeat cannot be sent before the store has charged the debt o. In that case,
+// beat remembers the usage that the heartbeat of a hold reports.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {

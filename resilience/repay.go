@@ -136,7 +136,6 @@ func (l *ledger) isFlying(o *debt) bool {
 	return o.flying
 }
 
-// owedCall is a call that charges a debt.
 type owedCall struct {
 	driver.Call
 	debt   *debt

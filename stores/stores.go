@@ -26,8 +26,8 @@ type Store interface {
 	// for a moment, decisions may be made locally although Ping succeeds, or by Redis although it
 	// fails.
 	Ping(ctx context.Context) error
-	// Close gives back leases, and charges Redis for what was admitted without it, for at most a
-	// few seconds. Then it closes the connections. Later calls of Close have no effect.
+	// Close gives back leases, and charges the units that were admitted without Redis. This takes
+	// at most a few seconds. Then it closes the connections. Later calls of Close have no effect.
 	Close() error
 }
 
