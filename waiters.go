@@ -215,7 +215,8 @@ func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	}
 }
 
-// announced makes the waiters of a subject ask, or all waiters if subject is "".
+// announced makes the waiters of a subject ask for an earlier time, or all waiters if subject is
+// "".
 func (ws *waiters) announced(ctx context.Context, subject string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

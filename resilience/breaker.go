@@ -113,7 +113,7 @@ func (b *breaker) enter(a *attempt, op string, requests int) error {
 	return nil
 }
 
-// leave counts the outcome of a call, once. Of concurrent calls, only one failure counts: on a
+// leave counts the outcome of a call, once. If concurrent calls fail, only one failure counts: on a
 // connection that stalls for a moment, they all fail together.
 func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	b.mu.Lock()

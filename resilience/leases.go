@@ -210,8 +210,8 @@ func (l *leases) measure(took int64) {
 	l.roundTrip.CompareAndSwap(old, next) // on failure, another call has just stored a value
 }
 
-// renew gets the next block of a lease in the background, unless a renewal is under way or must
-// wait.
+// renew gets the next block of a lease in the background, unless a renewal is under way or it is
+// too early for one.
 func (l *leases) renew(ls *lease, now leaseTime) {
 	after := ls.renewAfter.Load()
 	if now.mono < after || !ls.renewAfter.CompareAndSwap(after, renewing) {

@@ -371,7 +371,8 @@ func (l *ledger) collectSome() (calls []*owedCall) {
 	return calls
 }
 
-// carry returns calls that charge the debts of a request's subjects.
+// carry returns calls that charge the debts of a request's subjects, to be sent along with the
+// request.
 func (l *ledger) carry(r *stint.Request) (calls []*owedCall) {
 	defer l.unlock(l.lock(r.Claims))
 	for i := range r.Claims {

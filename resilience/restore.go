@@ -214,8 +214,8 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls to the list to, and returns the result. The calls make the store count at
-// least the lost usage; there are none if the limit has been reset in the meantime. In a sliding
+// requests appends calls that make the store count at least the lost usage to the given list, and
+// returns the result. It appends none if the limit has been reset in the meantime. In a sliding
 // window, units granted to this process count as long as they would have without the loss. All
 // units granted to other processes count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
