@@ -85,7 +85,7 @@ func (c *count) meterLeft(t int64) int64 {
 // given back before that time.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	// If the level in the store, in units, is at most stored, the share of this process covers cost.
+	// If the level in the store is at most stored units, the share of this process covers cost.
 	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
