@@ -134,7 +134,8 @@ var (
 	foreignPattern = regexp.MustCompile(`\.[*+]|[\\^$()|]`)
 )
 
-// oddPaths warns of paths in the syntax of other programs. Such paths would be matched literally.
+// oddPaths warns of paths in the pattern syntax of other programs. Such paths would be matched
+// literally.
 func (c *compiler) oddPaths(key string, paths list) {
 	for i, text := range paths {
 		key := at(key, i, paths)

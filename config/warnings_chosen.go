@@ -164,9 +164,9 @@ func (c *compiler) certain(name string, these *class) bool {
 	})
 }
 
-// holds reports whether other limits the requests that n counts, whatever headers and cookies
-// clients send. Both count requests of the same tier. If other counts all routes and n is a policy
-// for some routes, other must also allow no more than n.
+// holds reports whether the requests that n counts are also limited by other, whatever headers and
+// cookies clients send. Both count requests of the same tier. If other counts all routes and n is a
+// policy for some routes, other must also allow no more than n.
 func (c *compiler) holds(other, n *counted, these *class) bool {
 	if n.limitsRate() && !other.limitsRate() || !c.covers(other, n, these) {
 		return false
@@ -209,8 +209,8 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to all requests of the class these to which n applies. It
-// ignores exceptions by claim or network, because clients cannot choose these.
+// covers reports whether other applies to every request in these that n applies to. It ignores
+// exceptions by claim or network, because clients cannot choose their claims and networks.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.Unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.Unless) {
 		return false
@@ -275,9 +275,9 @@ func fitsHost(pattern, text string) bool {
 	return strings.EqualFold(pattern, text) || all && strings.HasSuffix(strings.ToLower(text), strings.ToLower(under))
 }
 
-// fitsPath reports whether every path that fits the pattern text also fits pattern. It may report
-// false if this cannot be determined. {name} and * stand for any segment, and ** for any number of
-// segments.
+// fitsPath reports whether every path that matches text, which is also a pattern, matches pattern.
+// It may report false if this cannot be determined. In patterns, {name} and * stand for any
+// segment, and ** for any number of segments.
 func fitsPath(pattern, text string) bool {
 	segments := func(path string) []string {
 		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })

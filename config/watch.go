@@ -39,8 +39,8 @@ type Watcher struct {
 // system, or the error of [Watcher.Accept]. Changed reports whether this check put a new set in
 // force. Good is the number of changes so far that were put in force, and Failed is the number of
 // changes that were rejected. Files lists the changed files that this check put in force, and
-// Changes describes the differences. Configurations that make the same decisions have the same
-// Fingerprint, on any host.
+// Changes describes the differences. Fingerprint is a hash of the set. It is the same on every
+// host.
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first

@@ -29,8 +29,8 @@ func Write(w io.Writer, all []Override) error {
 	return nil
 }
 
-// Read reads the output of [Write] and calls f with each override. An error that a line or f causes
-// includes the number of the line.
+// Read reads the output of [Write] and calls f with each override. If a line is invalid or f fails,
+// the error includes the number of the line.
 func Read(r io.Reader, f func(Override) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

@@ -1,7 +1,7 @@
 // Package overrides changes the limits of single subjects at run time: for instance, one customer
 // gets more until Friday, without a deployment. The store keeps the overrides. Every process that
 // opens the table keeps a copy in memory and asks for changes twice a second. Decisions make no
-// extra calls.
+// extra calls to the store.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})
 //	...
@@ -11,7 +11,7 @@
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
 // A subject keeps its usage: an override changes only the maximum and the burst of a limit, and the
-// store identifies a limit by neither. The larger of the configured and the overriding limit
+// store does not identify limits by these. The larger of the configured and the overriding limit
 // applies, even if the configured one is raised later. An override with [Override.Lower] always
 // applies.
 //
@@ -52,7 +52,8 @@ const (
 	pollEvery  = 500 * time.Millisecond
 	sweepEvery = time.Minute
 	sweepMost  = 1000
-	// sweepAfter is long, so that an override is not removed while an operator extends it.
+	// sweepAfter is the time for which an override is kept after its end. It is long, so that an
+	// override is not removed while an operator extends it.
 	sweepAfter = time.Hour
 
 	// maxParsed is the maximum number of lists of limits that are kept parsed. Usually many

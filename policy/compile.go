@@ -36,7 +36,7 @@ type Mistake struct {
 	// Message says what is wrong, and how to fix it.
 	Message string
 	// Given lists other keys that the mistake depends on. If the value of one of them could not be
-	// read, the spec may not contain the mistake.
+	// read, the mistake may be a false one.
 	Given []string
 }
 

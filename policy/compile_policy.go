@@ -190,9 +190,9 @@ func (c *compiler) hold(key string, hold time.Duration) {
 	}
 }
 
-// holdsApart checks that two rules that apply to requests of the same tier do not hold units under
-// the same limit name, subject and scope. [Guard.Prepare] checks the requests to which the rules of
-// several tiers apply.
+// holdsApart checks that no two rules that apply to requests of one tier hold units under the same
+// limit name, subject and scope. [Guard.Prepare] checks the requests to which the rules of several
+// tiers apply.
 func (c *compiler) holdsApart() {
 	first := slices.IndexFunc(c.spec.Policies, func(p Policy) bool { return p.Hold != 0 })
 	if first < 0 {
@@ -259,8 +259,8 @@ func (c *compiler) namesRoute(key string, p *policy) {
 	}
 }
 
-// tierLimits checks the limits of a policy. They are in all if they apply to all tiers, and
-// otherwise in byTier, by the name of the tier.
+// tierLimits checks the limits of a policy. The argument all holds the limits for all tiers, and
+// byTier the limits for single tiers, by name. Only one of the two may be set.
 func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit) {
 	c.claimed(key, all)
 	if all != nil && byTier != nil {

@@ -62,8 +62,8 @@ func (w *requirement) fitsLines(lines []string, every bool) bool {
 }
 
 // miss returns the first part of the condition that a request does not fit, or the constant fits if
-// there is none. It checks cheap parts first. For conditions that exempt requests, every is true,
-// and every line of a header field must fit.
+// there is none. It checks cheap parts first. If every is true, all lines of a header field must
+// fit, otherwise at least one; see fitsLines.
 func (c *condition) miss(f *facts, every bool) miss {
 	if len(c.methods) > 0 && !c.hasMethod(f.method) {
 		return missMethod
@@ -135,7 +135,8 @@ func (c *clause) mayFit(f *facts) bool {
 }
 
 // miss returns the part of the clause that a request does not fit, or the constant fits if there is
-// none. For clauses that exempt requests, exempts is true.
+// none. If the clause exempts requests, exempts must be true. All lines of a header field must then
+// fit the condition, but one line is enough for the exception.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
 		if m := c.when.miss(f, exempts); m != fits {

@@ -15,22 +15,22 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // an earlier subject; find returns this string for an equal one, to save memory
+	before   string            // an earlier subject; find reuses this string if the new subject is equal
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it
 	others  []reading // other readings that the set distinguishes; nil for most requests
-	tooMany bool      // too many readings, methods or cookies: some are missing
+	tooMany bool      // whether some readings, methods or cookies are left out because there are too many
 	known   []known   // subjects by identity index; nil if there is only one reading
 	cookies []values  // values of the set's cookies; nil if there are none
 
 	client    netip.Addr
 	hasClient bool
-	odd       oddClaim // a claim with an odd value; its limit is nil if there is none
+	odd       oddClaim // a claim with an odd value, if there is one
 }
 
-// known caches a subject. If a header field or cookie is repeated, index 0 is for its first value,
-// and index 1 for its last one.
+// known caches the subject of an identity. Index 0 is for readings in which the first value of a
+// repeated header field or cookie counts, and index 1 for readings in which the last value counts.
 type known struct {
 	subject [2]string
 	found   [2]bool

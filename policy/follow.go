@@ -125,7 +125,7 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release gives a concurrency place back, and logs the error if this fails.
+// release calls place, which gives back a concurrency place, and logs its error.
 func (g *Guard) release(place func() error) {
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)
@@ -179,8 +179,9 @@ func (g *Guard) correct(ctx context.Context, v *Verdict, o *Outcome) {
 	}
 }
 
-// truth returns the true cost of a request, and whether it is known. The cost is in units of
-// budgets that do not count one quantity, such as output tokens or the price.
+// truth returns the true cost of a request, and whether it is known. If tokens are counted, this is
+// the sum of the weighted tokens. For budgets that count a single quantity, such as output tokens,
+// see [Verdict.truths].
 func (v *Verdict) truth(o *Outcome) (int64, bool) {
 	if v.usage == nil {
 		return v.after.truth(o)
@@ -246,11 +247,11 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 }
 
 // settle corrects the charge of a decision. The argument which lists the indexes of the claims to
-// correct. Their charges are set to s.Cost or, if costs is not nil, to costs by limit name. If the
-// store cannot correct the charge, the charge stays until its windows have passed or its hold
-// expires. If the true cost would exceed the maximum debt, the store charges only a part. In both
-// cases, settle logs the correction and sends it to the observer. It also sends the settlement of a
-// hold to the observer.
+// correct. It sets their charges to s.Cost or, if costs is not nil, to the cost that costs has for
+// the name of each limit. If the store cannot correct the charge, the charge stays until its
+// windows have passed or its hold expires. If the true cost would exceed the maximum debt, the
+// store charges only a part. In both cases, settle logs the correction and sends it to the
+// observer. It also sends the settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged
@@ -264,7 +265,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 	s.Amended, s.Err = contract.SettleOnce(d.Charge, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
-	if s.Refund || s.Rule.Costs { // so that the observer counts the hold of a request only once
+	if s.Refund || s.Rule.Costs { // only here, so that the observer counts the hold of a request once
 		s.SetHold(&d.Charge)
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
@@ -292,7 +293,7 @@ type after struct {
 	header  string // response header with the true cost
 	bytes   int64  // bytes of response body per unit
 	maxDebt int64  // maximum debt after settling; 0 means the capacity of each limit
-	refund  []int  // statuses or status classes that refund the charge
+	refund  []int  // statuses or status classes after which the charge is refunded
 }
 
 // join returns the corrections for a request with two readings whose corrections differ. It refunds

@@ -158,7 +158,7 @@ func (g *Guard) Prepare(in *Input, v *Verdict, r *stint.Request) error {
 
 // reset prepares the verdict for another request. It keeps allocated memory, and skips fields that
 // are always set later. Clearing the whole verdict, a kilobyte of memory, would take a fifth of the
-// time of a request that a policy skips.
+// time needed to decide an exempt request.
 func (v *Verdict) reset(set *Set) {
 	v.Results = v.Results[:0]
 	if cap(v.Results) <= len(v.resultRoom) {

@@ -19,7 +19,7 @@ type identity struct {
 	plain bool
 
 	cookie int         // index in Set.cookies, for byCookie
-	parts  []*identity // combined identities, for byAll
+	parts  []*identity // the identities that are combined, for byAll
 }
 
 type identityKind uint8
@@ -51,8 +51,8 @@ func (id *identity) shared(f *facts) bool {
 }
 
 // unknownClient takes the place of an unknown client address in a subject. The address is unknown
-// if the peer has none, as on a Unix socket, and is not trusted to name the client or does not name
-// it.
+// if the peer has none, as on a Unix socket, and the peer does not name the client or is not
+// trusted to do so.
 const unknownClient = "unknown"
 
 // subject returns the subject of a request, "type:identifier", or "" if the request does not have

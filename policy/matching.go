@@ -45,7 +45,7 @@ type policy struct {
 type unit struct {
 	name    string
 	who     []*identity // nil means the identity of the tier
-	enforce uint32      // share of subjects, as a fraction of enforceAll
+	enforce uint32      // share of subjects, multiplied by enforceAll
 }
 
 // These scopes have a special meaning. A policy must not be named "global" or "other".

@@ -254,8 +254,8 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is the ending, in any case, of the name of a front controller. A front controller is a PHP
-// script, such as index.php, that handles all paths below its own.
+// script is the ending of the name of a front controller, in upper or lower case. A front
+// controller is a PHP script, such as index.php, that handles all paths below its own.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, if more segments follow:

@@ -44,7 +44,7 @@ func (r *requestID) of(f *facts, v *Verdict, subject string) (id string, life ti
 	h := sha256.New()
 	write := func(part string) { _, _ = io.WriteString(h, strconv.Itoa(len(part))+":"+part) }
 	if derived {
-		// The charge may also depend on the header. If the charges of two requests differ, the
+		// The charge may also depend on header fields. If the charges of two requests differ, the
 		// requests are different, even if everything else is the same.
 		write("derived")
 		for i := range v.Results[:v.enforced] {

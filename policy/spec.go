@@ -27,7 +27,7 @@ type Spec struct {
 	// Claims maps the names of claims to the headers in which trusted proxies assert them. It does
 	// not list claims that the application passes in [Input.Claims].
 	Claims map[string]string
-	// Identities are ways to identify callers, by name, in addition to the predefined identities
+	// Identities maps names to ways to identify callers, in addition to the predefined identities
 	// "ip", "user" and "everyone".
 	Identities map[string]Identity
 	// Tiers are groups of callers with their limits. A request belongs to the first tier that fits;
@@ -162,7 +162,7 @@ type Policy struct {
 	RequestIDLife time.Duration
 	// If RequestIDDerive is set, requests without an id get one that is derived from the caller,
 	// method, host, path, query and body. Equal requests within this time, such as those of a
-	// double click, are charged once. The maximum is 10 s; 0 derives none.
+	// double click, are charged once. The maximum is 10 s; 0 means that no ids are derived.
 	RequestIDDerive time.Duration
 	// If Shadow is true, limits count requests and report which ones they would deny, but never
 	// deny them. Rollout is the share of subjects for which limits are enforced, from 0 (none) to 1

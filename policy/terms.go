@@ -68,7 +68,7 @@ func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 
 // join merges the terms of another reading into o: the highest costs, the longest hold and the
 // strictest failure mode. Bans and a true cost apply if either reading has them. Charges are given
-// back only if both readings agree.
+// back and repeats are recognized only if both readings agree.
 func (o *terms) join(other *terms) {
 	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
 	if len(other.costs) > 0 {

@@ -140,8 +140,8 @@ func (g *Guard) reportThresholds(ctx context.Context, v *Verdict, r *stint.Reque
 	}
 }
 
-// reportUse reports the thresholds that limit k of result i has reached. Marking each threshold may
-// take as long as a decision.
+// reportUse reports the thresholds that limit k of result i has reached. The argument budget is the
+// time limit for marking each threshold in the store.
 func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time.Duration) {
 	r := &v.Results[i]
 	l, u := &r.Limits[k], r.Usages[k]

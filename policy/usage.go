@@ -27,9 +27,9 @@ type TokenUsage struct {
 	// of answers. Model lists the places where it names the model.
 	MaxOutput, Choices, Model []string
 	// Input, Output and Cached are the places where a response counts tokens. If a place has
-	// several values, the last one is used. Places that end in the same name have the same number,
-	// which is counted once. Numbers with different names are added. Cached tokens are a part of
-	// the input.
+	// several values, the last one is used. Places that end in the same name are taken for the same
+	// number, which is counted once. Numbers with different names are added. Cached tokens are a
+	// part of the input.
 	Input, Output, Cached []string
 	// DefaultOutput is the estimated output of a request that does not limit its output; 0 means
 	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 means 4.

@@ -52,7 +52,7 @@ type Verdict struct {
 	enforceAll bool // see [GuardConfig]
 	overrides  Overrides
 	waited     bool        // the decision waited for the request's Content
-	follows    bool        // decided by [Guard.Decide]
+	follows    bool        // set by [Guard.Decide], whose callers call [Guard.Follow]
 	denial     denialid.ID // 0 until first needed
 
 	usage           *tokens.Rules // rules for counting tokens; nil if they are not counted

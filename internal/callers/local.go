@@ -12,8 +12,8 @@ import (
 )
 
 // Local reports whether a caller is on this host. It reports false if a proxy on this host forwards
-// the request. It also reports false for a page in a local browser that was loaded under another
-// host name: a site can make its own name resolve to a loopback address.
+// the request. It also reports false for requests from a page that a local browser has loaded under
+// another host name: a site can make its own name resolve to a loopback address.
 func Local(r *http.Request) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if _, ok := r.Header[name]; ok {

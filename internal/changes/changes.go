@@ -23,8 +23,8 @@ func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
 
-// Fingerprint returns a short hash of everything in a set that affects decisions. Two sets with the
-// same fingerprint make the same decisions.
+// Fingerprint returns a short hash of a set's spec, without its Source. Two sets with the same
+// fingerprint make the same decisions.
 func Fingerprint(set *policy.Set) string {
 	spec := *set.Spec()
 	spec.Source = nil

@@ -24,8 +24,8 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// Whole reports that Open always returns all files. A missing file then has been removed, and
-	// is not just being replaced.
+	// If Whole is true, Open always returns a complete set of files. A file that is missing has
+	// then been removed, and is not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)

@@ -29,8 +29,8 @@ func Policies(set *policy.Set) []string {
 }
 
 // FailureOf returns the failure policy for requests to which only the named policy and tier apply.
-// The failure policy of the policy takes precedence over that of the tier, and that of the tier
-// over that of the set. Either name may be "".
+// The policy's own setting takes precedence over the tier's, and the tier's over the set's. Either
+// name may be "".
 func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy {
 	spec := set.Spec()
 	for _, p := range spec.Policies {

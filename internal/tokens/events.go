@@ -57,8 +57,9 @@ func (e *events) flush() {
 }
 
 // read processes the next piece. If hold is true, read holds a short incomplete event at the end of
-// the piece, unless the event already contains the last name of a pointer. If the complete event
-// does not contain such a name, read skips the event, which is much cheaper than scanning it.
+// the piece, unless the event already contains the last name of a pointer. If the rest of the event
+// does not contain such a name either, the event can then be skipped, which is much cheaper than
+// scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {

@@ -72,8 +72,8 @@ func Presets() map[string]Format {
 // Names returns the sorted names of the presets.
 func Names() []string { return slices.Sorted(maps.Keys(Presets())) }
 
-// modelIn returns the model in a path: the text after the segment named after, up to a slash or
-// colon. It returns "" if there is none.
+// modelIn returns the model in a path: the text that follows the segment with the name after, up to
+// a slash or a colon. It returns "" if there is none.
 func modelIn(path, after string) string {
 	if after == "" {
 		return ""

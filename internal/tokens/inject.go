@@ -18,7 +18,8 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit is a change to the body: the text with replaces size bytes at offset at.
+	// edit is a change to the body. It replaces size bytes, starting at offset at, with the text in
+	// the field with.
 	type edit struct {
 		at   int64
 		size int
@@ -42,7 +43,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 			case 'n':
 				options = &edit{at, len(value), `{` + includeUsage + `}`}
 			default:
-				known = true // the API rejects such a value
+				known = true // leave it unchanged: the API rejects such a value
 			}
 		case isInclude:
 			include = &edit{at, len(value), "true"}

@@ -23,7 +23,7 @@ type Meter struct {
 
 	scanner  *Scanner
 	events   *events // nil if the response is not an event stream
-	values   []int64 // numbers by slot, as in Rules.numbers; -1 if unknown
+	values   []int64 // value of each number in Rules.numbers; -1 if unknown
 	inflater *io.PipeWriter
 	inflated chan struct{} // closed when everything has been read
 }

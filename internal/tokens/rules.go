@@ -68,11 +68,11 @@ type Config struct {
 type Rules struct {
 	config  Config
 	request *Pointers
-	kinds   []requestKind // kinds of the values in a request, by pointer
+	kinds   []requestKind // the kind of value that each pointer in request leads to
 	respond *Pointers
-	slots   [][]int // indexes in numbers, by pointer into a response
+	slots   [][]int // indexes in numbers, for each pointer in respond
 	fields  []field // header fields of a response that contain numbers
-	numbers []kind  // quantities that the numbers in a response count
+	numbers []kind  // the quantity that each number in a response counts
 }
 
 type requestKind uint8

@@ -10,7 +10,7 @@ import (
 const maxText = 256
 
 // Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
-// each value as soon as the value is complete. A value is a number, a literal, a string as written
+// each value as soon as the value is complete. A value is a number, a literal, a string as written,
 // with its quotes, or the bracket that opens an object or array. Values longer than 256 bytes are
 // not reported.
 //
