@@ -19,7 +19,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// compiler turns a document into a configuration. It reports all mistakes to the reader instead of
+// compiler turns a document into a configuration. It records all mistakes in its reader instead of
 // stopping at the first. It translates policies for package policy, and package policy finds their
 // mistakes.
 type compiler struct {
@@ -64,8 +64,9 @@ func (c *compiler) makeSet() {
 	c.mistakes("", err)
 }
 
-// mistakes reports each mistake in err, which may be nil. It omits a mistake that depends on a key
-// whose value could not be read.
+// mistakes records each mistake in err, which may be nil: a [*policy.Mistake] under its own key,
+// and any other error under key. It omits a mistake that depends on a key whose value could not be
+// read.
 func (c *compiler) mistakes(key string, err error) {
 	for _, e := range contract.EachMistake(err) {
 		if m, ok := e.(*policy.Mistake); !ok {

@@ -27,7 +27,8 @@ const (
 )
 
 // elements calls f for each element of a list. If is(element) is false, it reports a mistake
-// instead. A single element may be written without a list. one describes an element.
+// instead. A single element may be written without a list. The argument one describes an element,
+// for messages.
 func (d *decoder) elements(
 	n *yaml.Node, key, one string, is func(*yaml.Node) bool, f func(n *yaml.Node, key string),
 ) {

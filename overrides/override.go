@@ -100,8 +100,8 @@ func (o *Override) Validate() error {
 	return nil
 }
 
-// Check returns an error unless the override fits a configuration: its policy or tier must exist,
-// and must have limits with the names, algorithms and windows of Limits. The error is a
+// Check returns an error unless the override fits the set: its policy or tier must exist, and must
+// have limits with the names, algorithms and windows of Limits. The error is a
 // [*stint.InvalidError].
 func (o *Override) Check(set *policy.Set) error {
 	var names, limits []string

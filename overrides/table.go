@@ -77,8 +77,8 @@ type Table struct {
 	n    atomic.Int64 // number of rows
 	none unlisted
 
-	// turn is a lock: it holds a value while a call reads or writes the table in the store. So the
-	// results of reads are applied in order.
+	// turn is a channel that serves as a lock: it holds a value while a call reads or writes the
+	// table in the store. So the results of reads are applied in order.
 	turn    chan struct{}
 	version int64 // guarded by turn
 	failing bool  // whether the last update by Open or follow failed

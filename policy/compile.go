@@ -95,7 +95,7 @@ func (c *compiler) mistakeGiven(given []string, key, format string, args ...any)
 	c.errs = append(c.errs, &Mistake{Key: key, Message: fmt.Sprintf(format, args...), Given: given})
 }
 
-// mistakes adds each mistake in err, which may be nil.
+// mistakes adds each mistake in err for the given key. err may be nil.
 func (c *compiler) mistakes(key string, err error) {
 	for _, e := range contract.EachMistake(err) {
 		c.mistake(key, "%v", e)

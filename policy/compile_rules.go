@@ -105,7 +105,7 @@ func (c *compiler) share(key string, share *float64) bool {
 	return false
 }
 
-// costName is the name of limits of a budget that have no name of their own. It keeps their counts
+// costName is the name of limits in a budget that have no other name. It keeps their counts
 // separate from the counts of requests.
 const costName = "cost"
 

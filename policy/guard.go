@@ -33,10 +33,10 @@ type Guard struct {
 
 // GuardConfig configures a [Guard].
 type GuardConfig struct {
-	// Observer receives every [*Verdict], even if the request could not be decided. It receives a
-	// [*Settlement] for every correction that was not applied completely and for every settled
-	// hold. It receives a [*Threshold] when a subject's use of a limit reaches a percentage that
-	// [Tier.Notify] or [Policy.Notify] lists. It may be nil.
+	// Observer receives every [*Verdict] except in [stint.ModePeek], even if the request could not
+	// be decided. It receives a [*Settlement] for every correction that was not applied completely
+	// and for every settled hold. It receives a [*Threshold] when a subject's use of a limit
+	// reaches a percentage that [Tier.Notify] or [Policy.Notify] lists. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures at level ERROR, at most five of each kind per second, and denials and
 	// admissions as the Spec configures. Nil means slog.Default().

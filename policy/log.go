@@ -163,7 +163,8 @@ func (l *guardLog) unknownClient() {
 	}
 }
 
-// oddClaim logs a claim whose value is not a valid maximum for its limit, if the request has one.
+// oddClaim logs a warning if the request has a claim whose value is not a valid maximum for its
+// limit.
 func (l *guardLog) oddClaim(f *facts) {
 	limit := f.odd.limit
 	if limit == nil {

@@ -44,7 +44,7 @@ func (v *Verdict) has(rule *Rule, subject, scope string) bool {
 }
 
 // enforceAll is the value of unit.enforce if the rules are enforced for all subjects. Rules in
-// rollout have a lower value.
+// rollout have a lower value, and rules in shadow have 0.
 const enforceAll = 1 << 20
 
 // enforced reports whether the unit's limits are enforced for a subject. All processes choose the

@@ -88,7 +88,7 @@ type Tier struct {
 	// route.
 	Scope string
 	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
-	// empty list explicitly unlimited. See [Limits].
+	// empty list means explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
 	// Notify lists percentages of these limits, in ascending order. When a member has used one of
 	// these percentages of a limit, the observer of a guard receives a [Threshold]. 100 is reached
@@ -123,7 +123,7 @@ type Policy struct {
 	// or a variable of the path.
 	Per []string
 	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
-	// empty list explicitly unlimited. See [Limits].
+	// empty list means explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
 	// TierLimits and TierBudget set limits by the name of the tier, instead of Limits and Budget.
 	// "default" stands for all tiers that are not named. The policy does not apply to tiers for

@@ -128,7 +128,8 @@ func text(r *policy.Rule) string {
 }
 
 // tighter reports whether a rule may deny requests that it did not deny before. A limit denies
-// nothing new if it existed before and neither its Max nor its Burst has become smaller.
+// nothing new if it existed before and neither its Max nor its capacity has become smaller. An
+// enforced rule with limits from claims always counts as tighter.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:
@@ -145,7 +146,7 @@ func tighter(was, is *policy.Rule) bool {
 	})
 }
 
-// settings lists the differences in everything but limits: in tiers, in policies, and in the
+// settings lists the differences that Rules does not list: in tiers, in policies, and in the
 // settings of the whole set.
 func settings(was, is *policy.Set) []reload.Change {
 	var list []reload.Change
@@ -173,9 +174,9 @@ func settings(was, is *policy.Set) []reload.Change {
 	return list
 }
 
-// each finds the tiers or policies that were added or removed, or whose settings other than limits
-// have changed. It calls found for each of them, with its name and a description of the difference.
-// If their order has changed, it also calls found with the name "".
+// each finds the tiers or policies that were added or removed, or whose settings other than limits,
+// shadow and rollout have changed. It calls found for each of them, with its name and a description
+// of the difference. If their order has changed, it also calls found with the name "".
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })

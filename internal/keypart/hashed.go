@@ -19,7 +19,7 @@ const (
 	sumSize = 22 // length of an encoded sum in bytes
 )
 
-// AppendSum appends the end of a hashed name: the mark and the sum, as in
+// AppendSum appends the end of a hashed name: sumMark and the sum, as in
 // "user#4kWXjsbSBbkYkHdLyaQgIQ".
 func AppendSum(b []byte, sum Sum) []byte {
 	return sumText.AppendEncode(append(b, sumMark), sum[:])

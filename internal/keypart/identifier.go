@@ -10,7 +10,7 @@ import (
 // Longer identifiers are replaced with a hash.
 const MaxIdentifier = 256
 
-// AppendIdentifier appends the identifier value: verbatim if plain is true and it has at most
+// AppendIdentifier appends value, an identifier: verbatim if plain is true and it has at most
 // [MaxIdentifier] bytes, and otherwise as a hash. If value is empty, AppendIdentifier appends
 // nothing and returns false.
 func AppendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {

@@ -59,7 +59,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // watch watches the directories in which files can change: the parents of the paths, the paths that
 // are directories, the directories of symbolic links on the way, and the directories of the targets
-// of these links. It skips directories that do not exist; Run polls them.
+// of these links. It skips directories that do not exist. Run finds later changes there by polling.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {

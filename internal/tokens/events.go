@@ -103,8 +103,8 @@ func (e *events) read(p []byte, hold bool) {
 	}
 }
 
-// skip skips the events at the beginning of a piece that are complete and cannot contain token
-// counts; see [Pointers.before]. It returns the length of these events, and whether nothing in the
+// skip skips complete events at the beginning of a piece if they cannot contain token counts; see
+// [Pointers.before]. It returns the length of these events in bytes, and whether nothing in the
 // piece can contain token counts. The check is cheap, and most events have no counts.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)

@@ -25,7 +25,7 @@ type Meter struct {
 	events   *events // nil if the response is not an event stream
 	values   []int64 // value of each number in Rules.numbers; -1 if unknown
 	inflater *io.PipeWriter
-	inflated chan struct{} // closed when everything has been read
+	inflated chan struct{} // closed when the goroutine of inflate has ended
 }
 
 // Meter returns a new meter, for one response.

@@ -53,7 +53,7 @@ func (r *Reports) Stop() {
 	r.timer.Stop()
 }
 
-// look sends a report if usage exceeds the charge, or if a report is due.
+// look sends a report if there is news, and sets the timer for the next check.
 func (r *Reports) look() {
 	r.mu.Lock()
 	if r.read == nil {

@@ -31,11 +31,11 @@ type Scanner struct {
 	leaf  int   // index of the pointer to the value being read, or -1
 	start int64 // offset of the value
 	text  []byte
-	long  bool // the text is incomplete because the value is too long
+	long  bool // whether the key or value is too long, so that text is incomplete
 }
 
-// frame is an open object or array that pointers lead into. If more objects and arrays are open
-// than there are frames, the innermost ones are skipped.
+// frame is an open object or array that pointers lead into. Objects and arrays that no pointer
+// leads into have no frame. The scanner skips them.
 type frame struct {
 	node  *node
 	array bool
@@ -137,8 +137,8 @@ func (s *Scanner) word(p []byte, i int) int {
 // endsWord is true for the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
-// mark processes the byte c at the offset at: the first byte of a key or value, or a punctuation
-// mark. c is not white space.
+// mark processes c, the byte at offset at. c is the first byte of a key or value, or a punctuation
+// mark, but not white space.
 func (s *Scanner) mark(c byte, at int64) {
 	switch s.state {
 	case atKey:
