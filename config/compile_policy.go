@@ -147,7 +147,7 @@ func matchOf(doc *matchDoc) *policy.Match {
 	}
 }
 
-// plain converts named lists to the type that package policy uses. It returns nil for nil.
+// plain converts a map of lists to the type that package policy uses. It returns nil for nil.
 func plain[E any, L ~[]E](lists map[string]L) map[string][]E {
 	if lists == nil {
 		return nil

@@ -188,7 +188,7 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	return mistakes, len(r.mistakes) > 0
 }
 
-// local turns a key of the whole configuration into a key of the file: tiers[2] may become
+// local turns a key of the whole configuration into the key within its file: tiers[2] may become
 // tiers[0].
 func (s source) local(key string) string {
 	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies, "webhooks[": s.webhooks} {

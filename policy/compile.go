@@ -147,7 +147,7 @@ func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix
 	return all, unix
 }
 
-// bits returns the prefix length n. If n is out of range, it adds a mistake and returns 0, the
+// bits returns n, a prefix length. If n is not from 0 to most, it adds a mistake and returns 0, the
 // default.
 func (c *compiler) bits(key string, n, most int) int {
 	if n < 0 || n > most {

@@ -47,7 +47,8 @@ type Settlement struct {
 // Event implements [stint.Event].
 func (*Settlement) Event() {}
 
-// SetHold sets Hold and Delay from the charge, if the charge has a hold.
+// SetHold sets Hold and Delay from the charge c. If c has no hold, it leaves Delay unchanged and
+// sets Hold to 0.
 func (s *Settlement) SetHold(c *stint.Charge) {
 	if s.Hold = c.Data().Hold; s.Hold > 0 {
 		s.Delay = max(0, time.Since(time.UnixMicro(c.Data().At)))

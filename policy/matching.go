@@ -17,7 +17,7 @@ type tier struct {
 	unit
 	index   int
 	rules   []*Rule
-	scope   string // as in [Tier], never ""
+	scope   string // as in [Tier], with the default filled in
 	bans    *stint.BanPolicy
 	failure *stint.FailurePolicy
 	contact string
@@ -53,7 +53,7 @@ const (
 	scopeRoute  = "route"
 	scopeNone   = "none"
 	globalScope = "global" // default scope of tiers
-	otherScope  = "other"  // stands for the route of requests without a route
+	otherScope  = "other"  // stands for a missing route and for unknown methods
 )
 
 // asker returns the first identity of the unit that the request has, with its subject. If the

@@ -11,7 +11,7 @@ import (
 type reading struct {
 	path, method string
 	folded       string // path with case folded, for applications that ignore case; otherwise ""
-	last         bool   // the last value of a repeated field or cookie counts, not the first
+	last         bool   // whether the last value of a repeated field or cookie counts, instead of the first
 }
 
 // overrides are the header fields that override the method in some applications.

@@ -155,9 +155,9 @@ func (v *Verdict) Meter() Meter {
 	return v.meter
 }
 
-// measure determines the usage of a request, and whether the response reports it. If an error
-// response does not report its usage, the usage is 0. A response that is cut short because the
-// client disconnected is not an error response.
+// measure sets v.used to the usage of a request, and sets v.unsaid if the response does not report
+// it. An error response that does not report its usage has the usage 0 and does not set v.unsaid. A
+// response that is cut short because the client disconnected is not an error response.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

@@ -74,7 +74,8 @@ type Change struct {
 	Denies []Rule
 }
 
-// Rule is a tier and a policy; the policy is "" for the limits of the tier.
+// Rule identifies a rule by its tier and its policy. Policy is "" for the limits of the tier
+// itself.
 type Rule struct{ Tier, Policy string }
 
 const maxTexts = 10
