@@ -11,7 +11,7 @@ import (
 type Config struct {
 	// Set holds the policies, with the settings of the rate limit headers.
 	Set *policy.Set
-	// Store describes the store.
+	// Store holds the settings of the store.
 	Store Store
 	// Instances is the number of processes that share the store, or 0 if it is not set.
 	Instances int

@@ -110,7 +110,7 @@ func await(ctx context.Context, events *fsnotify.Watcher, poll <-chan time.Time)
 		return
 	case <-poll:
 		return
-	case <-lost: // events were lost
+	case <-lost:
 	case <-changed:
 	}
 	atMost := time.NewTimer(settleAtMost)

@@ -10,9 +10,9 @@ import (
 const maxText = 256
 
 // Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
-// each value as soon as the value is complete. A value is a number, a literal, a string as written,
-// with its quotes, or the bracket that opens an object or array. Values longer than 256 bytes are
-// not reported.
+// each value as soon as the value is complete. A value is a number, a literal, a string (as
+// written, with its quotes), or the bracket that opens an object or array. Values longer than 256
+// bytes are not reported.
 //
 // The text may consist of several documents, one after the other. If a document is an array, each
 // of its elements is also a document. After a syntax error, the text is ignored until the next
