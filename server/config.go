@@ -161,7 +161,8 @@ const (
 type EnvoyXDS struct {
 	// Server is the host:port of the server.
 	Server string
-	// NodeID and NodeMetadata identify this client to the server. Headers are added to the call.
+	// NodeID and NodeMetadata identify this client to the server. Headers is the metadata of the
+	// gRPC call.
 	NodeID                string
 	NodeMetadata, Headers map[string]string
 	// TLS encrypts the connection. CA, Cert and Key are PEM files, which are read again for every
@@ -300,7 +301,8 @@ func (c *Config) storeOf(read *config.Config) string {
 var errNoRoutes = errors.New("the gateway has no routes; " +
 	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
-// accept returns an error if there is a gateway, but neither c nor read has routes.
+// accept returns an error if c has a gateway, but sets no routes, and the policies in read set none
+// either.
 func (c *Config) accept(read *config.Config) error {
 	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes

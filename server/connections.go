@@ -77,8 +77,8 @@ func (l *connections) take(tcp *net.TCPConn) *connection {
 // connection of a gRPC call.
 type connection struct {
 	*net.TCPConn
-	called    func() // called when the first call that is not a health check arrives, and by Close
-	heard     func() // called when a call to the health service arrives
+	called    func() // runs when the first call that is not a health check arrives, and on Close
+	heard     func() // runs when a call to the health service arrives
 	release   func()
 	firstCall sync.Once
 	closing   sync.Once
@@ -95,8 +95,8 @@ func (c *connection) Close() error {
 
 func (c *connection) RemoteAddr() net.Addr { return remoteAddr{c.TCPConn.RemoteAddr(), c} }
 
-// remoteAddr is the remote address of a connection. Its field of refers to the connection itself,
-// because gRPC passes only the address to handlers.
+// remoteAddr is the remote address of a connection, with a pointer to the connection. gRPC passes
+// only the address to handlers, so they find the connection through it.
 type remoteAddr struct {
 	net.Addr
 	of *connection
@@ -159,8 +159,8 @@ func (s *silentConns) track(c net.Conn, state http.ConnState) {
 	}
 }
 
-// end closes every silent connection when it reaches the given age, even if it was accepted after
-// the call of end. It does not close younger connections, which may be about to send a request.
+// end makes s close every silent connection when it reaches the given age, including connections
+// that are accepted later. Clients on younger connections may be about to send a request.
 func (s *silentConns) end(age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,9 +21,9 @@ const (
 	// bytes.
 	maxMessage = 256 << 10
 	// streamWindow is the maximum number of bytes in flight to the server in one call, and
-	// connWindow is the maximum in all calls of a connection together. Fixed windows limit how much
-	// memory a connection can make the server use. They also avoid the pings that gRPC would send
-	// to tune the windows.
+	// connWindow is the maximum in all calls of a connection together. These flow-control windows
+	// limit how much memory a connection can make the server use. Because they are set, gRPC does
+	// not send pings to tune them.
 	streamWindow = 64 << 10
 	connWindow   = 1 << 20
 	// maxStreams is the maximum number of calls in progress on one connection. Each has a message
@@ -33,7 +33,7 @@ const (
 	// streamWorkers is the number of goroutines that wait for calls. If each call had a new
 	// goroutine, that goroutine would have to grow its stack, which takes a sixth of the CPU time
 	// of the process. The stacks of the waiting goroutines use a few megabytes. When all of them
-	// are busy, gRPC starts new ones.
+	// are busy, gRPC starts a new goroutine for each further call.
 	streamWorkers = 256
 	// pingEvery is the minimum interval between pings from the same client.
 	pingEvery = 5 * time.Second
@@ -106,9 +106,9 @@ func (s *Server) newGRPC() (endpoint, error) {
 	}, nil
 }
 
-// intercept recovers from panics, so that a panic ends only its own call. It also records that a
-// connection has made a call. When intercept is called, the message has arrived, and the token, if
-// the call needs one, has been checked.
+// intercept recovers from panics, so that a panic ends only its own call. Unless the call is a
+// health check, intercept also records that the connection has made a call. When intercept is
+// called, the message has arrived, and the token, if the call needs one, has been checked.
 func (s *Server) intercept(ctx context.Context, request any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (
 	reply any, err error) {
 	defer func() {

@@ -24,7 +24,8 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	if err := s.envoyTokens.check(ctx); err != nil {
 		return nil, err
 	}
-	// gRPC itself waits for a message for as long as the client answers pings.
+	// Limit the time for the message to arrive. gRPC itself waits for as long as the client answers
+	// pings.
 	if end, ok := ctx.Deadline(); ok && time.Until(end) <= s.timeouts.body { // Envoy's calls have a deadline
 		return ctx, nil
 	}
@@ -38,8 +39,8 @@ type arrivedKey struct{}
 
 // admitHealthCall admits or rejects a call to the health service. The message of the call must
 // arrive within s.timeouts.header, and the number of calls that wait for their message is limited.
-// For a stream, streams limits the number of open streams; their duration is not limited. For other
-// calls, streams is nil.
+// If the call is a stream, it is added to streams, which limits the number of open streams but not
+// their duration. For other calls, streams is nil.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()
@@ -67,9 +68,9 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 	return context.WithValue(ctx, arrivedKey{}, arrived), nil
 }
 
-// endStreams returns an interceptor that ends all streams when the context end is done. Only the
-// health service has streams. Its clients determine how long the streams last, so a stopping server
-// might otherwise wait for them forever.
+// endStreams returns an interceptor that cancels every stream when end is canceled. Only the health
+// service has streams. Its clients determine how long the streams last, so a stopping server might
+// otherwise wait for them forever.
 func endStreams(end context.Context) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		ctx, cancel := context.WithCancel(stream.Context())
@@ -86,7 +87,8 @@ type endingStream struct {
 
 func (s *endingStream) Context() context.Context { return s.ctx }
 
-// RecvMsg implements [grpc.ServerStream]. A call is pending until its first message arrives.
+// RecvMsg implements [grpc.ServerStream]. When a message has arrived, the call no longer counts
+// toward maxPendingCalls.
 func (s *endingStream) RecvMsg(m any) error {
 	err := s.ServerStream.RecvMsg(m)
 	if arrived, ok := s.ctx.Value(arrivedKey{}).(func()); ok {

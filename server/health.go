@@ -41,7 +41,7 @@ func newHealth(services ...string) *healthState {
 }
 
 // happened records one of the events that must happen before the server is ready. It reports
-// whether the server is ready now. A server that is already draining stays in that phase.
+// whether this event made the server ready. A server that is already draining stays in that phase.
 func (h *healthState) happened() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -84,8 +84,9 @@ func (h *healthState) register(mux *http.ServeMux) {
 	})
 }
 
-// healthcheck answers as envoyproxy/ratelimit does: with OK if the server is ready, and otherwise
-// with 500, so that load balancers stop sending requests.
+// healthcheck answers as envoyproxy/ratelimit does: with OK if the server is ready, or if it is
+// starting and h.healthy is set. Otherwise, it answers with 500, so that load balancers stop
+// sending requests.
 func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 	if phase := h.current(); phase == ready || phase == starting && h.healthy {
 		answer.Text(w, http.StatusOK, "OK")

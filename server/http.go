@@ -38,7 +38,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
 	// A client certificate allows callers of Envoy's service to refund hits, including on /json.
 	// With TLSOnlyGRPC, however, HTTP does not check certificates. If ClientCA is also set, serve
-	// /json only with tokens.
+	// /json only if it requires a token.
 	if s.envoy != nil && (s.envoyTokens != nil || s.c.ClientCA == "" || !s.c.TLSOnlyGRPC) {
 		mux.Handle("/json", s.envoyTokens.guard(s.envoy.JSONHandler()))
 	}

@@ -208,8 +208,8 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// panicked logs a panic. what names the request by its route, because text from the client is not
-// safe to log.
+// panicked logs a panic. what is the route or the gRPC method of the request. It must not contain
+// text from the client, which is not safe to log.
 func (s *Server) panicked(what string, problem any) {
 	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",
 		string(debug.Stack()))

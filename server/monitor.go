@@ -71,9 +71,9 @@ type cpuShare struct {
 	busy map[string]time.Duration
 }
 
-// of returns the share of the time since the last call during which the main thread of the busiest
-// server was busy. It returns 0 on the first call, and ignores servers that have restarted since
-// the last call.
+// of returns the CPU usage of the busiest server since the last call, from 0 to 1. busy is the CPU
+// time that each server's main thread has used since the server started. of returns 0 on the first
+// call, and ignores servers that have restarted since the last call.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {

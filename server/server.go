@@ -98,7 +98,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	if x := c.Envoy.XDS; x != nil {
-		s.health.missing++ // the arrival of the first rules
+		s.health.missing++ // the first rules must arrive
 		s.health.healthy = x.Healthy
 	}
 	if c.Envoy.Rules != "" {

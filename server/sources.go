@@ -60,7 +60,8 @@ func (s *Server) openGuard(ctx context.Context) error {
 	options.Failure, options.Logger = s.config.Set.Spec().Failure, s.c.Logger
 	options.Observer = s.guard // logs verdicts, and passes them on to the monitor
 
-	// With TLSOnlyGRPC, ClientCA does not protect /json, but then newHTTP does not serve /json.
+	// With TLSOnlyGRPC, ClientCA does not protect /json, but then newHTTP serves /json only if it
+	// requires a token.
 	known := s.envoyTokens != nil || s.c.ClientCA != ""
 	options.Public, options.NegativeHits = known || s.c.APIPublic, known
 	if s.c.Envoy.Stats {

@@ -71,7 +71,8 @@ func newCertificates(config *Config, reloaded func(reload.Result)) (*certificate
 }
 
 // readCertificates parses a certificate, its key and, if there is a third file, the CA certificates
-// for clients. If the files are larger than maxPEM, files may be incomplete.
+// for clients. It refuses files with more than maxPEM bytes in total, because they may have been
+// read only in part.
 func readCertificates(files []reload.File) (*tls.Config, error) {
 	size := 0
 	for _, f := range files {

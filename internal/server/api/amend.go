@@ -255,8 +255,8 @@ func namesOf(c *stint.Charge) (names []string) {
 	return names
 }
 
-// logFailure logs a failure of the store, at most once per second. It ignores invalid requests, and
-// calls that the caller has canceled.
+// logFailure logs err, a failure of the store, at most once per second. It does not log errors
+// about invalid requests, or about calls that the caller has canceled.
 func (a *API) logFailure(err error) {
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid || errors.Is(err, context.Canceled) {
 		return

@@ -34,8 +34,8 @@ type decision struct {
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is the ID of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable reports whether the caller may reuse the denial without asking again until the wait
-	// is over.
+	// Cacheable reports whether, until the wait is over, the caller may reuse the denial instead of
+	// asking again.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact tells denied callers where to ask for a higher limit.
 	Contact string `json:"contact"`
@@ -147,7 +147,8 @@ func (a *API) resultOf(ctx context.Context, q *question) result {
 	var impossible *stint.InvalidError
 	switch {
 	case errors.As(q.verdict.Err, &impossible):
-		// Only the store can find such mistakes, for example a booking across several nodes.
+		// The request passed Validate, but the store found a mistake, for example a booking across
+		// several nodes.
 		return result{Status: http.StatusBadRequest,
 			Problem: mistaken("The request cannot be decided.", mistakesOf(q.verdict.Err))}
 	case q.verdict.Err != nil || q.verdict.Decision.Unavailable:
@@ -212,8 +213,8 @@ func (a *API) decisionOf(ctx context.Context, q *question) *decision {
 	return out
 }
 
-// cacheable reports whether the caller may reuse a denial without asking again. It may if both of
-// these are true:
+// cacheable reports whether the caller may reuse a denial instead of asking again. It may if both
+// of these are true:
 //   - Until the wait is over, the store would deny the same request again, unless units are given
 //     back or a limit changes.
 //   - Denials do not count toward a ban.

@@ -25,8 +25,8 @@ type Config struct {
 	Known bool
 	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
 	Outbound *outbound.Registry
-	// AdHoc allows callers to send limits with a subject. Such a limit shares its count with an
-	// equal limit in the configuration that has the same subject and scope.
+	// AdHoc allows callers to send limits with a subject. If the configuration has an equal limit
+	// for the same subject and scope, both limits share one count.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
 	// for every settlement of a hold, and for every heartbeat of an expired hold. It may be nil.
@@ -71,7 +71,7 @@ func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	}, nil
 }
 
-// Handler returns the handler of the JSON API and of openapi.json. It handles every path.
+// Handler returns the handler of the JSON API and of openapi.json. It answers other paths with 404.
 func (a *API) Handler() http.Handler { return http.HandlerFunc(a.serve) }
 
 // Auth returns the forward-auth handler. It can be mounted at any path: the request to decide is

@@ -35,14 +35,14 @@ type ask struct {
 	id      string
 	hold    time.Duration
 	maxWait time.Duration
-	charge  string // replaces all other members
+	charge  string // the charge to refund; the body then has no other member
 	waits   bool   // whether the call waits until it is allowed
 
 	// Bit i of given is set if the body has the member askMembers[i].
 	given uint32
 }
 
-// claims implements the interface of [policy.Input.Claims].
+// claims maps names of claims to their values. It is used as a [policy.Input.Claims].
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
@@ -66,7 +66,7 @@ const (
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32
-	maxAnd     = 7 // 8 subjects with the first one; each may use 2 of the 16 claims of a request
+	maxAnd     = 7 // with the first, 8 subjects: each may use 2 of the 16 claims of a request
 )
 
 type member struct {
@@ -162,7 +162,7 @@ func askNames(mode stint.Mode, batch bool) []string {
 }
 
 // waitNames returns the names of the members that a request may have if it waits until it is
-// allowed. It may not have an id. An id would allow a caller that lost the answer to ask again, but
+// allowed. The id is not one of them. An id is for callers that lose the answer and ask again, but
 // a waiting request gives its place back when the connection closes.
 func waitNames() []string {
 	names := slices.DeleteFunc(askNames(stint.ModeTake, false), func(name string) bool { return name == "id" })

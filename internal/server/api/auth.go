@@ -54,7 +54,7 @@ func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {
 }
 
 // decideOnly decides a request and charges its estimated cost. It does not hold the estimate,
-// because the API never learns when a request that it decides for a proxy ends.
+// because a proxy does not tell the API when the request has ended.
 func (a *API) decideOnly(ctx context.Context, in *policy.Input, v *policy.Verdict) {
 	var question stint.Request
 	if v.Err = a.guard.Prepare(in, v, &question); v.Err == nil && len(question.Claims) > 0 {

@@ -113,7 +113,7 @@ func (x *codec) charge(c *charged) {
 	number(x, &data.ID, math.MaxUint64)
 	number(x, &data.At, math.MaxUint64)
 	x.generation(&data.Generation)
-	if x.boolean(&data.Fallback); data.Fallback { // see textOf for leases of other charges
+	if x.boolean(&data.Fallback); data.Fallback { // textOf removes the leases of other charges
 		number(x, &data.Leased, math.MaxUint16)
 		number(x, &data.Leaser, math.MaxUint16)
 	}

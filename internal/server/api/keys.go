@@ -73,8 +73,8 @@ func randomKey() []byte {
 }
 
 // signer returns the seal to sign a charge with: the newest shared key or, if the process knows
-// none, its own key. stored reports whether the charge is in the store. In that case, before signer
-// returns the process's own key, it reads the table, unless the last read was less than keysAge
+// none, its own key. stored reports whether the charge is in the store. If it is, and the process
+// knows no shared key, signer first reads the table, unless the last read was less than keysAge
 // ago.
 func (k *keys) signer(ctx context.Context, stored bool) *seal {
 	ring := k.ring.Load()

@@ -83,9 +83,9 @@ func readOriginal(r *http.Request, methodField, targetField string) (policy.Inpu
 	return in, nil
 }
 
-// parseURL parses an absolute URL. It refuses a URL without a path. If the client sends a host with
-// a question mark, the path becomes part of the query, because proxies build the URL from the host
-// and the path.
+// parseURL parses an absolute URL. It refuses a URL without a path, because proxies build the URL
+// from the host and the path: if the client sends a host with a question mark, the path becomes
+// part of the query.
 func parseURL(s string) (*url.URL, bool) {
 	u, err := url.ParseRequestURI(s)
 	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") &&

@@ -252,9 +252,10 @@ func (q *question) checkCost(r *reader, k *ask) {
 // adHocName is the policy name in answers about limits that the caller has sent.
 const adHocName = "limits"
 
-// claim adds a claim for a subject. The limits are those of rule, possibly with other maximums. If
-// rule counts costs, costs maps names of limits to their costs. All other limits have the cost of
-// the question. The policy of the first claim becomes the route of the question.
+// claim adds to q a claim for a subject. limits are the limits of rule, possibly with other
+// maximums. costs maps names of limits to their costs; limits that it does not name have the cost
+// of q. If rule counts requests, costs is ignored and the cost is 1. The policy of the first claim
+// becomes the route of q.
 func (q *question) claim(subject, scope string, rule *policy.Rule, limits []stint.Limit, costs stint.Costs) {
 	c := stint.Claim{Subject: subject, Scope: scope, Limits: limits, Cost: 1, Shared: subject == setinfo.Everyone}
 	if rule.Costs {

@@ -92,7 +92,7 @@ func (a *API) servePost(w http.ResponseWriter, r *http.Request, p post) {
 }
 
 // statusParameter is the URL parameter that sets the status of denials, and okStatus is its only
-// valid value. It is for callers whose HTTP library retries requests that are answered with 429, or
+// valid value. Callers set it if their HTTP library retries requests that are answered with 429, or
 // reports them as failed.
 const (
 	statusParameter = "status"

@@ -129,8 +129,8 @@ func (a *API) await(ctx context.Context, q *question) {
 	a.guard.Finish(ctx, v, &q.request)
 }
 
-// client returns the client of a third-party API by its name. An unknown name is a mistake in the
-// body.
+// client returns the client for the third-party API with the given name. If there is none, client
+// reports a mistake in the body and returns nil.
 func (a *API) client(r *reader, name string) *outbound.Client {
 	if a.config.Outbound == nil {
 		r.wrongIn("api", "there is no API %q; none is configured", shown(name))
