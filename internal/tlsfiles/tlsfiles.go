@@ -115,9 +115,9 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if the new configuration, is, must not replace the old one, was: an
-// invalid certificate must not replace a valid one. was may be nil, and either may have no
-// certificate. name is the name of the certificate's file.
+// Replaces returns an error if the certificate of the old configuration (was) is valid, and the
+// certificate of the new configuration (is) is not. It returns nil if was is nil, or if one of the
+// configurations has no certificate. name is the name of the new certificate's file.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
 		return nil

@@ -173,8 +173,8 @@ func (c *Client) Why(ctx context.Context, id string) ([]observe.Denial, error) {
 	return result.Denials, err
 }
 
-// Denials lists the denials of a subject or a ref. If at is zero, it lists all of them, and
-// otherwise those around the time at. See [observe.Monitor.Denials].
+// Denials lists the denials of a subject or a ref. If at is not zero, it lists only the denials
+// around that time. See [observe.Monitor.Denials].
 func (c *Client) Denials(ctx context.Context, subject string, at time.Time) ([]observe.Denial, error) {
 	query := TargetOf(subject, false).query()
 	if !at.IsZero() {
@@ -299,7 +299,7 @@ func (c *Client) ExportOverrides(ctx context.Context, f func(line []byte) error)
 	return nil
 }
 
-// ImportOverrides sets at most [MaxImport] overrides.
+// ImportOverrides sets exported overrides. It accepts at most [MaxImport] of them in one call.
 func (c *Client) ImportOverrides(ctx context.Context, all []overrides.Override) error {
 	_, err := post[struct{}](ctx, c, overridesPath+"/import", ImportRequest{all})
 	return err

@@ -13,8 +13,8 @@ import (
 // counter holds the limits that count a subject in one scope, with the tier and the policy that set
 // these limits.
 type counter struct {
-	// Count has the rule that sets the limits, without overrides. The rule is noRule if the limits
-	// do not come from policies.
+	// Count.Rule is the rule that sets the limits. Its own limits are those without overrides. It is
+	// noRule if the limits do not come from policies.
 	setinfo.Count
 	tier, policy string
 	limits       []stint.Limit
@@ -48,7 +48,8 @@ func (p *counter) claim(l *stint.Limit) string {
 	return ""
 }
 
-// configuredAs returns the configured limit as text if an override changes it, and otherwise "".
+// configuredAs returns, as text, the configured limit that an override has changed to l. It returns
+// "" if no override has changed l.
 func (p *counter) configuredAs(l *stint.Limit) string {
 	for i := range p.Rule.Limits {
 		if c := &p.Rule.Limits[i]; contract.SameID(c, l) && (c.Max != l.Max || c.Burst != l.Burst) {

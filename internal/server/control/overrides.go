@@ -186,7 +186,8 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of r after the override for r, if own has one.
+// effective returns the limits of r. If own contains an override for r, it is applied to the
+// limits.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

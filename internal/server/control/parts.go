@@ -68,7 +68,7 @@ func (p *counter) parts(scopes []string) (parts []counter) {
 	return parts
 }
 
-// unlistedParts returns an error if scopes, a list from the store, may not contain all parts.
+// unlistedParts returns an error if parts may be missing from scopes, a list from the store.
 func unlistedParts(scopes []string) error {
 	hashed := 0
 	for _, scope := range scopes {

@@ -144,8 +144,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters whose tier or policy is name, or all counters if name is "". The
-// function of returns the tier or the policy of a counter. what is "tier" or "policy", for errors.
+// narrow returns the counters whose tier or policy is name, or all counters if name is "". It calls
+// of to get the tier or the policy of a counter. what is "tier" or "policy", for errors.
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil
@@ -201,9 +201,9 @@ func oneTier(a *TakeRequest, list []counter) error {
 	return nil
 }
 
-// inScope returns the counters in the request's scope that have the same tier as the first one. If
-// the request has no scope, inScope uses the policy's scope or, without a policy, the scope of
-// requests without a route.
+// inScope returns the counters in the request's scope that have the same tier as list[0]. If the
+// request has no scope, inScope uses the scope of the policy of list[0] or, if it has none, the
+// scope of requests without a route.
 func (d *Admin) inScope(a *TakeRequest, list []counter) ([]counter, error) {
 	first := list[0]
 	list = slices.DeleteFunc(slices.Clone(list), func(p counter) bool { return p.tier != first.tier })

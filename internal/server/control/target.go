@@ -45,11 +45,11 @@ func (d *Admin) find(t Target) (Named, error) {
 	case d.isHashed(t.Subject):
 		return Named{Subject: t.Subject}, nil
 	case d.c.Envoy != nil && (kind == tierEnvoy || strings.HasPrefix(t.Subject, tierEnvoy+"#")):
-		return Named{Subject: t.Subject}, nil // counters checks whether there is such a descriptor
+		return Named{Subject: t.Subject}, nil // d.counters checks whether the descriptor exists
 	}
 	set := d.c.Set()
 	if len(d.c.Limits) > 0 {
-		set = nil // with Limits, subjects need not have the form that policies give them
+		set = nil // with Limits, subjects need not have a form that policies define
 	}
 	blind := set == nil && len(d.c.Limits) == 0
 	if blind && kind != setinfo.IP && kind != setinfo.User {

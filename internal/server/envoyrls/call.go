@@ -86,8 +86,8 @@ func (it *item) cost() int64 {
 	return it.hits
 }
 
-// denied reports whether a limit outside quota mode is exceeded, or all limits in quota mode are
-// exceeded.
+// denied reports whether the request is denied: whether a limit outside quota mode is exceeded, or
+// all limits in quota mode are. Limits in shadow mode count as not exceeded.
 func (c *call) denied() bool {
 	for i := range c.items {
 		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {
@@ -177,9 +177,9 @@ func (c *call) free() {
 	c.reset()
 }
 
-// hitsOf returns the number of hits of a descriptor. This is the descriptor's own number, which may
-// be zero. If it has none, this is the request's number, where zero means one. The result is at
-// most [stint.MaxUnits], because no limit has more room.
+// hitsOf returns the number of hits of a descriptor: its own number, which may be zero, or, if it
+// has none, the request's number, where zero means one. The result is at most [stint.MaxUnits],
+// because no limit has more room.
 func hitsOf(r *rlsv3.RateLimitRequest, d *commonv3.RateLimitDescriptor) int64 {
 	if own := d.GetHitsAddend(); own != nil {
 		return int64(min(own.GetValue(), uint64(stint.MaxUnits)))

@@ -65,7 +65,8 @@ func (r *reader) resolve(n *yaml.Node) *yaml.Node {
 
 type fields map[string]*yaml.Node
 
-// at returns the value of a key. If there is none, it returns the mapping itself.
+// at returns the node at which to report a mistake about a key: its value or, if the key is
+// missing, the mapping.
 func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	if n := f[key]; n != nil {
 		return n
@@ -73,9 +74,9 @@ func (f fields) at(key string, mapping *yaml.Node) *yaml.Node {
 	return mapping
 }
 
-// mapping reads a mapping with known keys, including mappings that are merged into it with <<. If
-// path is "", a null is an empty mapping. For any other value, mapping reports a mistake and
-// returns nil.
+// mapping reads a mapping with known keys, including mappings that are merged into it with <<. At
+// the root of a file, where path is "", a null counts as an empty mapping. If n is not a mapping,
+// the method reports a mistake and returns nil.
 func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	from := r.resolve(n)
 	if r.nodes.Over() {

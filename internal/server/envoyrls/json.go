@@ -52,7 +52,7 @@ func (s *Service) JSONHandler() http.Handler {
 		}
 		var request rlsv3.RateLimitRequest
 		if err := protojson.Unmarshal(body, &request); err != nil {
-			// The prefix is followed by a space or a no-break space.
+			// The text of err begins with "proto:" and either a space or a no-break space.
 			why := strings.TrimSpace(strings.TrimPrefix(err.Error(), "proto:"))
 			http.Error(w, "envoyrls: the body is not a RateLimitRequest: "+oneLine(shown(why)), http.StatusBadRequest)
 			return

@@ -130,9 +130,9 @@ func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, er
 	return charges, nil
 }
 
-// united returns one claim for all items that share the counter of the item head. The claim has the
-// sum of their hits and the lowest of their limits. The limits differ only if the request contains
-// limits.
+// united returns one claim for all items with the same counter. head is the index of the first of
+// them. The claim has the sum of their costs and the lowest of their limits. The limits differ only
+// if the request contains limits.
 func (c *call) united(head int) stint.Claim {
 	claim := c.items[head].claim(Sliding)
 	for i := c.items[head].next; i != 0; i = c.items[i].next {
@@ -145,7 +145,8 @@ func (c *call) united(head int) stint.Claim {
 	return claim
 }
 
-// spread copies a decision about counters to the items of the counters.
+// spread copies a decision to the items that it is about. Claim k of the decision is for the items
+// that share a counter with item heads[k].
 func (c *call) spread(heads []int, d *stint.Decision) {
 	for k, head := range heads {
 		c.items[head].noteCharge(&d.Charge, k)

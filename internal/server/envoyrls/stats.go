@@ -18,7 +18,8 @@ type Stats struct {
 	took             prometheus.Histogram
 	loaded, refused  prometheus.Counter // numbers of configurations that were loaded and refused
 
-	// Hits by domain and keys. The counters of limits that are no longer configured are kept.
+	// These count hits, by domain and keys. They keep the counts of limits that are no longer
+	// configured.
 	total, over, nearLimit, within, shadow *prometheus.CounterVec
 }
 

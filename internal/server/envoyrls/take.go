@@ -139,8 +139,8 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window != Sliding && it.neverFits() {
-		// For a limit of zero, claim returns a limit with room for one hit, which must be charged
-		// even in a peek. All other claims have the cost 0 here.
+		// If the limit is zero, it.claim has a limit with room for one hit, and this hit must be
+		// charged even in a peek. Otherwise, the cost of it.claim is 0, and nothing is charged.
 		mode = stint.ModeTake
 	}
 	it.asked[0] = it.claim(s.options.Window)

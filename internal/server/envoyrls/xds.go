@@ -41,7 +41,7 @@ type XDSConfig struct {
 	// different nodes.
 	NodeID       string
 	NodeMetadata map[string]string
-	// Headers are added to the gRPC call.
+	// Headers is the metadata of the gRPC call.
 	Headers map[string]string
 	// TLS encrypts the connection. Files are read again for every connection. ServerName is the
 	// name that the server's certificate must have. By default, it is the host in Server.

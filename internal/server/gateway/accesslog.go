@@ -62,8 +62,8 @@ func (x *requestState) failed() bool {
 }
 
 // sampleRefusal reports whether to log a refused request. It returns the number of refused requests
-// that have not been logged since the last logged one. If the configuration allows more than
-// maxRefusals logged denials per second, so does the access log.
+// that have not been logged since the last logged one. It allows maxRefusals denials per second or,
+// if that is more, as many as the configuration allows to be logged.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {

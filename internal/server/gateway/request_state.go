@@ -80,7 +80,7 @@ func (x *requestState) abandoned() bool {
 	return !x.returned && (x.writeFailed || x.request.Context().Err() != nil)
 }
 
-// end finishes a request, even if its handler panics.
+// end finishes a request. It is called even if the handler panics.
 func (x *requestState) end() {
 	if x.conn != nil {
 		x.gateway.upgraded.remove(x.conn)
@@ -119,7 +119,7 @@ func (x *requestState) WriteHeader(status int) {
 			}
 		}
 	}
-	x.watch.Begin() // an informational response is sent immediately
+	x.watch.Begin() // an informational response is sent immediately, which may block
 	x.ResponseWriter.WriteHeader(status)
 	x.watch.End()
 }
