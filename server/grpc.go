@@ -15,7 +15,6 @@ import (
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 )
 
-// Bounds on the resources of gRPC connections.
 const (
 	// maxMessage is the maximum size of a message in bytes. Messages from Envoy have a few hundred
 	// bytes.

@@ -34,7 +34,8 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	return within, nil
 }
 
-// arrivedKey is the context key of a function to call when the message of a health check arrives.
+// arrivedKey is the context key of a func(). It must be called when the first message of a call to
+// the health service has arrived.
 type arrivedKey struct{}
 
 // admitHealthCall admits or rejects a call to the health service. The message of the call must

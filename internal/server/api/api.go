@@ -23,7 +23,8 @@ type Config struct {
 	// Known tells the API that every caller has presented a token or a certificate. If Known is
 	// false, callers cannot make all processes pause their calls to a third-party API.
 	Known bool
-	// Outbound holds the third-party APIs that callers can wait for by name. It may be nil.
+	// Outbound holds the third-party APIs that callers can name, to wait until they may call them.
+	// It may be nil.
 	Outbound *outbound.Registry
 	// AdHoc allows callers to send limits with a subject. If the configuration has an equal limit
 	// for the same subject and scope, both limits share one count.

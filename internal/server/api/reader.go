@@ -72,7 +72,8 @@ func (r *reader) wrongIn(name, format string, args ...any) {
 	r.in("."+name, func() { r.wrong(format, args...) })
 }
 
-// in calls do with segment appended to the current path.
+// in appends segment to the path of the current value while do runs. Mistakes are reported with this
+// path.
 func (r *reader) in(segment string, do func()) {
 	r.path = append(r.path, segment)
 	do()
@@ -103,7 +104,8 @@ func (r *reader) unknown(name string, known []string) {
 }
 
 // members reads an object whose members may have any names, and calls member for each of them. most
-// is the maximum number of members. Null members count as absent.
+// is the maximum number of members, and what is what they are called in messages. Null members
+// count as absent.
 func (r *reader) members(most int, what string, member func(name string)) {
 	n := 0
 	r.each(func(name string) {
@@ -143,7 +145,8 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array, and calls element for each element. most is the maximum number of elements.
+// array reads an array, and calls element for each element. most is the maximum number of elements,
+// and what is what they are called in messages.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return

@@ -45,7 +45,7 @@ func (d *Admin) SendLater(ctx context.Context, logger *slog.Logger) {
 }
 
 // sendLater sends the kept bans, in no particular order. If the store does not accept a ban,
-// sendLater stops. The ban and the rest are then sent by the next call.
+// sendLater stops, and the next call sends that ban and the rest.
 func (d *Admin) sendLater(ctx context.Context, logger *slog.Logger) {
 	for subject, until := range d.later.all() {
 		left := time.Until(until).Truncate(time.Microsecond)
