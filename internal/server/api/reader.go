@@ -72,8 +72,8 @@ func (r *reader) wrongIn(name, format string, args ...any) {
 	r.in("."+name, func() { r.wrong(format, args...) })
 }
 
-// in appends segment to the path of the current value while do runs. Mistakes are reported with this
-// path.
+// in appends segment to the path of the current value while do runs. Mistakes are reported with
+// this path.
 func (r *reader) in(segment string, do func()) {
 	r.path = append(r.path, segment)
 	do()

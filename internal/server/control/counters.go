@@ -13,8 +13,8 @@ import (
 // counter holds the limits that count a subject in one scope, with the tier and the policy that set
 // these limits.
 type counter struct {
-	// Count.Rule is the rule that sets the limits. Its own limits are those without overrides. It is
-	// noRule if the limits do not come from policies.
+	// Count.Rule is the rule that sets the limits. Rule.Limits are the limits without overrides.
+	// The rule is noRule if the limits do not come from policies.
 	setinfo.Count
 	tier, policy string
 	limits       []stint.Limit

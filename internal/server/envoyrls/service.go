@@ -76,8 +76,8 @@ func (s *Service) Swap(config *Config) reload.InForce {
 func (s *Service) Config() *Config { return s.config.Load() }
 
 // LimitsOf returns the limits of a subject, and the path of the limits in the configuration. It
-// returns no limits if the subject does not belong to Envoy's service, if the subject is a hash, or if
-// the configuration has no limit for its descriptor.
+// returns no limits if the subject does not belong to Envoy's service, if the subject is a hash, or
+// if the configuration has no limit for its descriptor.
 func (s *Service) LimitsOf(subject string) (rule string, limits []stint.Limit) {
 	name, descriptor, ok := readSubject(subject)
 	config := s.config.Load()
