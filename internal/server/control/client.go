@@ -375,7 +375,7 @@ func (c *Client) do(r *http.Request) (*http.Response, error) {
 		return got, nil
 	}
 	defer got.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // on an error, report only the status
+	text, _ := io.ReadAll(io.LimitReader(got.Body, maxProblem)) // ignore the error: the status is enough
 	var problem answer.Problem
 	if json.Unmarshal(text, &problem) != nil && got.StatusCode == http.StatusBadRequest &&
 		(bytes.Contains(text, []byte("HTTP request to an HTTPS server")) || // Go
