@@ -17,7 +17,7 @@ func alternate[T any](ctx context.Context, rounds int, sample ...func() T) [][]T
 	return all
 }
 
-// over returns a value of each sample.
+// over applies value to each sample and returns the results.
 func over[T any](samples []T, value func(T) float64) contest.Series {
 	var s contest.Series
 	for _, sample := range samples {
@@ -36,7 +36,8 @@ func ratios(above, below contest.Series) contest.Series {
 	return all
 }
 
-// fastest returns the index of the smallest median of all series but the first.
+// fastest returns the index of the series with the smallest median. It ignores the first series,
+// which is stint's.
 func fastest(all []contest.Series) int {
 	best := 1
 	for i := 2; i < len(all); i++ {

@@ -43,8 +43,8 @@ policies:
   - {name: export, match: {method: POST, path: "/structures/{id}/pdf"}, cost: 3}
 `
 
-// middleware wraps a handler in limits that the requests of the bench either never reach or have
-// already reached.
+// middleware wraps a handler in limits. If allowed is true, no run reaches these limits; otherwise,
+// they deny the requests that are measured.
 type middleware struct {
 	name string
 	open func(next http.Handler, allowed bool) (_ http.Handler, closer func())

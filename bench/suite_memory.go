@@ -22,7 +22,8 @@ const (
 	exact = 100
 )
 
-// pattern is the order in which keys are used: keys in turn, each `each` times in a row.
+// pattern is the order in which keys are used. The keys take turns, and the field each is the
+// number of times that a key is used in its turn.
 type pattern struct {
 	keys []string
 	each int
@@ -280,8 +281,8 @@ func (g memoryGroup) run(ctx context.Context, s contest.Settings, r *contest.Rep
 	return lines
 }
 
-// fill makes the given number of requests for each key. It makes one request for every key before the
-// next, so that the requests of a key have different times.
+// fill makes the given number of requests for each key. It makes a request for every key before it
+// begins with the first key again, so that the requests of a key have different times.
 func (d decider) fill(keys []string, times int) {
 	for range times {
 		for _, key := range keys {

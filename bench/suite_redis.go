@@ -12,7 +12,7 @@ import (
 // load is the result of one sample of a limiter over Redis.
 type load struct {
 	contest.Calls
-	cpu  float64 // of Redis, µs per decision
+	cpu  float64 // processor time of Redis, in µs per decision
 	used float64 // units in the first window, on average
 }
 
@@ -64,7 +64,7 @@ type workload struct {
 type loadBars struct {
 	rate float64 // decisions per second, at least
 	cpu  float64 // processor time of the server per decision, at most
-	p50  float64 // at most
+	p50  float64 // median latency, at most
 }
 
 // thrice makes a contender that supports only one window decide on three, one after the other.

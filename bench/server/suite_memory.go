@@ -38,8 +38,8 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 	r.Table(header, rows)
 }
 
-// memoryOf returns the memory of a new daemon in MB after each step, which is a total number of
-// descriptors sent.
+// memoryOf returns the memory of a new daemon in MB, after each of the numbers of descriptors in
+// steps. The numbers are totals, in ascending order.
 func (p *programs) memoryOf(ctx context.Context, key string, steps []int) []float64 {
 	rack := process.NewRack()
 	defer rack.Stop()

@@ -28,7 +28,7 @@ func main() {
 	log.Fatal(server.ListenAndServe())
 }
 
-// login checks a password. FormField has restored the body.
+// login checks a password. It can read the form, although FormField has read it before.
 func login(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "the password of %s is wrong\n", r.PostFormValue("email"))
 }

@@ -27,8 +27,8 @@ var Designs = []Design{
 	{"window from the first request (gubernator)", firstRequest(false), 1},
 }
 
-// counter holds the number n of units in the window that starts at begin, and the number last of
-// units in the window before it.
+// counter counts the units of one subject: n is the number of units in the window that starts at
+// begin, and last is the number in the window before it.
 type counter struct {
 	begin   time.Duration
 	n, last int64
@@ -91,7 +91,8 @@ func twoCounters(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// gcra models a limiter that allows a burst of most units, and regains them evenly over a window.
+// gcra models a limiter that allows a burst of most units. Used units become available again at an
+// even rate, all of them within a window.
 func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	each, refilled := window/time.Duration(most), map[int]time.Duration{}
 	return func(subject int, at time.Duration, n int64) bool {

@@ -40,8 +40,8 @@ type entry struct {
 	all, degraded int32
 }
 
-// NewWindows returns a Windows for sliding and fixed limits. Admit identifies them by their
-// indexes.
+// NewWindows returns a Windows for sliding and fixed limits. The methods of Windows take the index
+// of a limit in limits.
 func NewWindows(limits ...*stint.Limit) *Windows {
 	w := &Windows{limits: limits, tracks: map[track]*entries{}}
 	for _, l := range limits {
@@ -77,8 +77,9 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	return e.all, e.degraded
 }
 
-// Withdraw removes n units of the admission that was called at from, because a refund may have made
-// room. Later results of Admit do not include these units. If n is negative, Withdraw adds units.
+// Withdraw removes n units of the admission that was called at from. Call it when a refund may have
+// made room for these units. Later results of Admit do not include them. If n is negative, Withdraw
+// adds units.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
 	if e := w.tracks[track{int32(limit), int32(subject)}]; e != nil {
 		if _, found := e.find(from); found {
@@ -114,7 +115,7 @@ func (e *entries) drop(begin time.Duration) {
 	e.list = e.list[n:]
 }
 
-// sweep removes subjects that no longer have admissions in any window.
+// sweep removes tracks whose last admission is too old for any window.
 func (w *Windows) sweep(now time.Duration) {
 	w.swept = now
 	for t, e := range w.tracks {

@@ -2,9 +2,9 @@ package simulate
 
 import "container/heap"
 
-// alive counts the subjects that Redis would store as time passes.
+// alive finds the largest number of subjects that Redis would store at the same time.
 type alive struct {
-	expiries expiries // expiries of the subjects whose until is after advanced
+	expiries expiries // one for each subject that had not expired at the time advanced
 	advanced int64    // time of the last call of advance; all times are in Unix microseconds
 	most     int64
 	mostAt   int64

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counter counts the verdicts of one configuration.
+// counter counts the verdicts that one configuration gives.
 type counter struct {
 	set   *policy.Set
 	store *memorystore.Store
@@ -27,7 +27,7 @@ type counter struct {
 	sizer    *sizer
 	subjects map[string]*subject // the subjects that are counted separately, at most max
 	max      int
-	others   Count               // for subjects that are not counted separately
+	others   Count               // requests of callers that are not counted separately
 	hosts    map[*subject]string // host names of clients, if the log has these instead of addresses
 
 	// The fields below describe the last request.

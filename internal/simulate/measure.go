@@ -6,8 +6,8 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// measure counts the charges of one claim under all limits with one window whose maximums are on
-// the [scale].
+// measure counts the charges of one claim under many limits with the same window. The maximums of
+// these limits are the numbers of the [scale].
 //
 // Two counts hold all charges, as if nothing were ever denied:
 //
@@ -129,7 +129,7 @@ func (m *measure) raise(w *window, at, units int64) {
 	v.Open(m.large, &w.largeLimit, at, 0)
 	most := w.maxFor(v.Used()+units) + 1
 	if w.Burst > 1 {
-		most += m.need.large // the level of a step's meter is at most this high
+		most += m.need.large // the level of a step's meter is at most need.large
 	}
 	plain, wide := len(m.plain), len(m.wide)
 	if m.exact != nil {

@@ -45,8 +45,8 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	return needed
 }
 
-// bucket returns a count whose meter holds all charged units but the last ones. last is the number
-// of units to leave out. The points on the hull determine the level of the meter.
+// bucket returns a count whose meter holds all charges but the last one, whose cost is last. If
+// last is 0, it holds all charges. The points on the hull determine the level of the meter.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View

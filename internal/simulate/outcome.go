@@ -144,7 +144,8 @@ func (c *counter) hitOf(s *subject) Hit {
 
 func (c *counter) limitUses() []LimitUse {
 	uses := c.limits
-	// The shares that subjects without denials, enforced or in shadow, used of each limit.
+	// The shares of each limit that subjects used. Subjects that were denied, even if only in
+	// shadow, are left out.
 	shares := make([][]float64, len(uses))
 	busiest := make([]*top[Busy], len(uses))
 	for i := range uses {

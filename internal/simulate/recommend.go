@@ -100,8 +100,8 @@ func (r *Recommendation) isCalendar() bool {
 	return r.Configured != nil && r.Configured.Algorithm == stint.AlgorithmCalendar
 }
 
-// Limit returns the limit with the given maximum. If a burst of that limit cannot be counted
-// exactly, Limit raises the maximum to the next one whose burst can be.
+// Limit returns a limit with r's window and burst and the given maximum. If the burst cannot be
+// counted exactly with that maximum, Limit uses the next larger maximum that allows it.
 func (r *Recommendation) Limit(max int64) stint.Limit {
 	if r.isCalendar() {
 		l := *r.Configured

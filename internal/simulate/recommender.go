@@ -24,7 +24,7 @@ type recommender struct {
 	rules       []ruleQuantities // by index of the rule
 	maxSubjects int
 	subjects    map[string]*needs
-	// claims holds the measures of each claim, one for each window of the quantity.
+	// claims holds the measures of each claim and quantity: one measure for each window.
 	claims map[claimKey][]measure
 
 	// The fields below describe the request that is being measured.
@@ -46,9 +46,9 @@ type window struct {
 	sliceless              int         // number of steps without slices
 	denied                 []int64     // number of denied requests, by step
 
-	// When all requests are measured, these are the maximums that subjects need, in ascending
-	// order. exact has the maximums of limits without slices; it leaves out subjects that exceed
-	// all such limits. large has the maximums of limits with slices.
+	// exact and large list the maximums that subjects need, in ascending order. They are filled in
+	// after all requests have been measured. exact is for limits without slices; it leaves out
+	// subjects that exceed all such limits. large is for limits with slices.
 	exact, large []int64
 }
 
@@ -66,7 +66,8 @@ type claimKey struct {
 // needs holds the needs of a subject in the windows of all rules that applied to it.
 type needs []*need
 
-// need is the smallest maximum in one window that would have admitted all requests of a subject.
+// need holds the smallest maximums with which a limit would have admitted all requests of a subject
+// in one window: exact for a limit without slices, and large for a limit with slices.
 type need struct {
 	window       *window
 	exact, large int64
@@ -91,8 +92,8 @@ func (r *run) newRecommender() (*recommender, error) {
 				w.scaled(rec.scale)
 			}
 			q.windows = append(q.windows, windows)
-			// With a different window for each rule, claims of one subject under different rules
-			// are counted separately.
+			// Each rule gets a different window. Otherwise, the store would count the claims of one
+			// subject under different rules together.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
@@ -153,7 +154,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	return list
 }
 
-// scaled sets up the limits to measure: the limits of both counts, and one for each number of the
+// scaled sets up the limits to measure: exactLimit, largeLimit, and a step for each number of the
 // scale.
 func (w *window) scaled(s scale) {
 	length := time.Duration(w.Window)

@@ -17,8 +17,8 @@ type replayer struct {
 	counter *counter
 	sizer   *sizer
 
-	// unsettled reports whether some costs are settled by a response header, which logs do not
-	// have.
+	// unsettled is true if a response header settles the cost of some requests. Logs do not have
+	// such headers.
 	unsettled bool
 }
 

@@ -18,8 +18,8 @@ type Result struct {
 	Log Log `json:"log"`
 	// Outcome describes what the configuration would have done.
 	Outcome Outcome `json:"outcome"`
-	// Against describes what the other configuration would have done, and Comparison shows which
-	// subjects gain and lose. Both are nil without another configuration.
+	// Against describes what the other configuration would have done, and Comparison shows how the
+	// two configurations differ. Both are nil if Options.Against is nil.
 	Against    *Outcome    `json:"against,omitempty"`
 	Comparison *Comparison `json:"comparison,omitempty"`
 	// Recommendations lists limits that leave the requested shares of subjects untouched, in the
@@ -142,8 +142,8 @@ type Series struct {
 	Shadowed []int64   `json:"shadowed"` // included in Allowed
 }
 
-// LimitUse describes how much of one limit subjects used at their busiest. If a subject is counted
-// in several scopes, the scope with the most use counts.
+// LimitUse describes how far subjects used up one limit, each at its busiest. If a subject is
+// counted in several scopes, only the scope with the highest usage is included.
 type LimitUse struct {
 	Policy string      `json:"policy"`
 	Tier   string      `json:"tier"`
@@ -156,7 +156,7 @@ type LimitUse struct {
 	// the number of callers that it denied, or would have denied if it were enforced.
 	Subjects int64 `json:"subjects"`
 	Hit      int64 `json:"hit"`
-	// Headroom covers the subjects without denials, enforced or in shadow.
+	// Headroom covers the subjects that were never denied, not even in shadow.
 	Headroom Headroom `json:"headroom"`
 	// Busiest lists the subjects that used the most of the limit at once, denied or not, in
 	// descending order.
@@ -189,8 +189,8 @@ type Busy struct {
 type Subjects struct {
 	// Seen is the number of subjects that were counted separately. Hit counts those that were
 	// denied at least once, Shadowed those that would have been denied if all limits were enforced,
-	// and Banned those that were banned. The subject that stands for everyone under a shared limit
-	// is not included.
+	// and Banned those that were banned. Seen does not include the subject that stands for everyone
+	// under a shared limit.
 	Seen     int64 `json:"seen"`
 	Hit      int64 `json:"hit"`
 	Shadowed int64 `json:"shadowed"`
@@ -209,8 +209,8 @@ type Subjects struct {
 
 // Size describes the load on the Redis server that decides the requests.
 type Size struct {
-	// Subjects is the largest number of subjects that had used limits at the same time. It includes
-	// only subjects that are counted separately.
+	// Subjects is the largest number of subjects that the server would store at the same time. It
+	// includes only subjects that are counted separately.
 	Subjects   int64     `json:"subjects"`
 	SubjectsAt time.Time `json:"subjects_at,omitzero"`
 	// Second and Minute are the busiest second and minute.
@@ -268,7 +268,8 @@ type HitBy struct {
 	Shadowed int64 `json:"shadowed"`
 }
 
-// Comparison describes how two configurations differ on the same requests.
+// Comparison describes how two configurations decide the same requests differently: this one,
+// Options.Set, and the other one, Options.Against.
 type Comparison struct {
 	// AllowedByBoth, DeniedByBoth, OnlyDenied and OnlyAgainst add up to all requests. OnlyDenied
 	// counts the requests that only this configuration denies. OnlyAgainst counts the requests that

@@ -131,7 +131,7 @@ func (r *run) progress(src Source) {
 	}
 }
 
-// replay replays the current record, unless it is outside the requested time.
+// replay replays the current record, unless it is outside the time range of the options.
 func (r *run) replay() error {
 	at := time.Unix(0, r.record.At)
 	if at.Before(r.options.From) || !r.options.To.IsZero() && !at.Before(r.options.To) {

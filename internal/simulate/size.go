@@ -57,8 +57,8 @@ func (s *sizer) size() Size {
 	return size
 }
 
-// busiest finds the step of time, such as a second or a minute, with the most calls to the store. A
-// step begins at a multiple of its length.
+// busiest finds the busiest step, such as the second or the minute with the most calls to the
+// store. A step begins at a multiple of its length.
 type busiest struct {
 	length int64 // length of a step in microseconds
 	end    int64 // end of the current step, in Unix microseconds

@@ -21,7 +21,7 @@ type subject struct {
 type peak struct {
 	limit    int // index in counter.limits
 	used     int64
-	capacity int64 // capacity of the limit at that time, which a claim can set
+	capacity int64 // capacity of the limit at that time; a claim can change it
 	at       int64 // time in Unix microseconds
 }
 
@@ -34,8 +34,8 @@ func (s *subject) use(limit int, used, capacity, now int64) {
 	}
 }
 
-// denied records the time of one more denial, enforced or in shadow, and returns the subject's
-// denials.
+// denied records that the subject was denied at the time now, or would have been denied by a rule
+// in shadow. It returns the subject's denials.
 func (s *subject) denied(now int64) *denials {
 	if s.denials == nil {
 		s.denials = &denials{first: now}

@@ -122,7 +122,7 @@ func names(targets []target) []string {
 	return names
 }
 
-// luac finds the Lua compiler.
+// luac returns the path of the Lua compiler.
 func luac() (string, error) {
 	for _, name := range []string{"luac5.1", "luac"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -155,8 +155,8 @@ type tester struct {
 	mu      sync.Mutex
 }
 
-// run tests n mutants of each target: the first of each, then the second, and so on, so that all
-// targets get an equal share whenever the time ends.
+// run tests n mutants of each target. It tests the first mutant of each target, then the second one
+// of each, and so on, so that all targets have an equal share when the time runs out.
 func (t *tester) run(ctx context.Context, runs []*targetRun, n, parallel int) error {
 	var stages []stage
 	for _, r := range runs {
@@ -184,7 +184,8 @@ func (t *tester) run(ctx context.Context, runs []*targetRun, n, parallel int) er
 	})
 }
 
-// inParallel calls do with the numbers from 0 to n-1 until one call fails or the context ends.
+// inParallel calls do with each number from 0 to n-1. At most parallel calls run at the same time.
+// It stops when a call fails or the context ends.
 func inParallel(ctx context.Context, parallel, n int, do func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -52,7 +52,7 @@ func (m *mutator) golang() error {
 				return false // lengths of arrays: a mutant would only make an array larger than necessary
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "panic") {
-					return false // the capacity of a slice, and the message of a bug
+					return false // arguments of make, such as a capacity, and messages of panics
 				}
 			case *ast.BinaryExpr:
 				operator(n.OpPos, n.Op)

@@ -16,7 +16,7 @@ type luaToken struct {
 
 func (t luaToken) to() int { return t.from + len(t.text) }
 
-// The tokens of Lua, tried in this order. The first two kinds are skipped.
+// The kinds of Lua tokens, tried in this order. The first two, comments and spaces, are skipped.
 var luaPattern = regexp.MustCompile(`^(?:` + strings.Join([]string{
 	`(?s:--\[\[.*?\]\])|--[^\n]*`,
 	`\s+`,
@@ -79,9 +79,9 @@ func (m *mutator) lua() {
 			before = tokens[i-1].text
 		}
 		switch {
-		case t.text == "-" && !endsValue(before): // a sign
+		case t.text == "-" && !endsValue(before): // a sign, not a subtraction
 		case (t.text == "min" || t.text == "max" || t.text == "floor" || t.text == "ceil") &&
-			(i+1 == len(tokens) || tokens[i+1].text != "("): // where the function is assigned to a name
+			(i+1 == len(tokens) || tokens[i+1].text != "("): // assigned to a name, not called
 		case luaNumber.MatchString(t.text):
 			if v, err := strconv.ParseInt(t.text, 10, 64); err == nil {
 				m.swap(t.from, t.text, strconv.FormatInt(v+1, 10))

@@ -11,9 +11,9 @@ type target struct {
 // stage is one call of go test.
 type stage struct {
 	pkg   string
-	run   string // -run; empty: all tests
-	skip  string // -skip
-	short bool   // -short
+	run   string // value of the flag -run; empty for all tests
+	skip  string // value of the flag -skip
+	short bool   // whether to set the flag -short
 }
 
 // Tests of redisstore that take seconds, because they start clusters and sentinels, or wait.

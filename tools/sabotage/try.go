@@ -27,8 +27,8 @@ const (
 
 func (o outcome) String() string { return [...]string{"survived", "caught", "timeout", "invalid"}[o] }
 
-// try tests a mutant in stages. It also returns the name of the test that caught it, or what else
-// happened.
+// try tests a mutant in stages. It also returns what detected the mutant: the name of a test, a
+// line of the tests' output, or "a timeout".
 func (t *tester) try(ctx context.Context, m mutation, stages []measured) (outcome, string, error) {
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {

@@ -20,8 +20,8 @@ type Bar struct {
 	where        string
 }
 
-// AtMost adds a bar that values should not exceed. The unit is printed unchanged, such as "×" or "
-// ns".
+// AtMost adds a bar that values should not exceed. The unit is printed directly after a number, so
+// a unit that needs a space begins with it: "×", but " ns".
 func (r *Report) AtMost(limit float64, unit, what string) *Bar {
 	return r.add(&Bar{what: what, limit: limit, unit: unit})
 }

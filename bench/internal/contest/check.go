@@ -11,8 +11,8 @@ import (
 // ratios within a tenth.
 const worse = 0.2
 
-// unsteady is a part of the names of bars that a short run does not reproduce within a fifth,
-// because their goroutines contend for a lock.
+// unsteady is part of the name of each unsteady bar. In a short run, the value of such a bar may
+// differ from the recorded one by more than a fifth, because goroutines contend for a lock.
 const unsteady = "goroutines, to"
 
 // Check compares the bars of a report with those recorded in a document: ratios, allocations and

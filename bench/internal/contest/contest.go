@@ -132,7 +132,8 @@ func (c Command) check(ctx context.Context, s Settings, suites []Suite, path str
 		strings.Join(slices.Sorted(maps.Values(drops)), "\n  "))
 }
 
-// choose returns the suites that a list names, in the order of the command, or all suites.
+// choose returns the suites whose names are in only, a list separated by commas, in the order of
+// the command. If only is empty, it returns all suites.
 func (c Command) choose(only string) ([]Suite, error) {
 	if only == "" {
 		return c.Suites, nil

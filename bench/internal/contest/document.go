@@ -33,7 +33,7 @@ func Replace(path, name, body string) error {
 func Table(header []string, rows [][]string) string {
 	width := make([]int, len(header))
 	for i := range width {
-		width[i] = 3 // width of the rule
+		width[i] = 3 // minimum width of the rule below the header
 	}
 	for _, row := range append([][]string{header}, rows...) {
 		for i, cell := range row {

@@ -14,9 +14,9 @@ type Call func(ctx context.Context, caller int) (allowed bool, err error)
 // Calls is the result of [Drive].
 type Calls struct {
 	Count   int
-	Rate    float64         // per second
-	Allowed float64         // share of the calls
-	Took    []time.Duration // of the timed calls, sorted
+	Rate    float64         // calls per second
+	Allowed float64         // share of the calls that were allowed
+	Took    []time.Duration // how long the timed calls took, sorted
 }
 
 // Drive makes concurrent callers call for the given time. Each caller makes its next call as soon

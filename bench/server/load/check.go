@@ -27,8 +27,8 @@ type ledger struct {
 	events []event // ordered by from
 }
 
-// event is a certain or possible charge: at least cost units, and in the worst case the number of
-// units in most.
+// event is a certain or possible charge. cost is the number of units that were certainly charged,
+// and most is the number that may have been charged.
 type event struct {
 	from, to   time.Time
 	cost, most int64
@@ -42,7 +42,6 @@ type findings struct {
 	exceeded    []string // limits that were exceeded
 }
 
-// check checks all answers.
 func check(log []request) findings {
 	ledgers := map[string]*ledger{}
 	for i := range log {

@@ -31,8 +31,7 @@ type settings struct {
 	defaults          bool
 }
 
-// name returns the name of the settings. The markers around the result in a document have the same
-// name.
+// name returns the name of the markers around the result in a document.
 func (s settings) name() string {
 	if s.defaults {
 		return "load-defaults"

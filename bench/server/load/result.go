@@ -11,7 +11,8 @@ import (
 	"github.com/stint-limiter/stint/bench/internal/contest"
 )
 
-// The expected results: the share of denied requests is in this range, and answers arrive in time.
+// The expected results: the range of the share of denied requests, and a bound for the 99th
+// percentile of the response times.
 const (
 	leastDenied = 0.04
 	mostDenied  = 0.06

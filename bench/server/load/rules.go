@@ -19,7 +19,7 @@ type rule struct {
 // way as stint would share its mistakes. A test compares both.
 var tierRules = map[string]struct {
 	limits []limit
-	budget int64 // units per hour; 0 is unlimited
+	budget int64 // units per hour; 0 means unlimited
 }{
 	"internal":   {[]limit{{1000, time.Minute}}, 0},
 	"enterprise": {[]limit{{5 * 500, time.Minute}, {10_000, time.Hour}}, 0},
@@ -30,7 +30,7 @@ var tierRules = map[string]struct {
 
 var routeRules = map[string]struct {
 	cost     int64
-	endpoint limit // in addition to the tier's limits, except for internal services; zero is none
+	endpoint limit // added to the tier's limits, except for internal services; zero if none
 }{
 	"search":     {1, limit{}},
 	"simulation": {10, limit{10, time.Minute}},

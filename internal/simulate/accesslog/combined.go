@@ -104,8 +104,8 @@ func cutTime(text string) (head string, at int64, rest string, err error) {
 	return text[:open-1], at, text[end+1:], nil
 }
 
-// readHead reads the client, identity and user of a line, which may follow a host. A user may
-// contain spaces.
+// readHead reads the client, identity and user from head, the part of a line before the time. A
+// host may come before them. The user may contain spaces.
 func (r *Record) readHead(head string, q quoting) error {
 	first, rest, _ := strings.Cut(head, " ")
 	second, others, _ := strings.Cut(rest, " ")
@@ -213,8 +213,8 @@ func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 }
 
 // closingQuote returns the index of the quote that ends a value, or -1. This is the first quote
-// that is not escaped: the number of backslashes before it is even. If quotes are raw, it is the
-// first quote that is followed by the end of the line, a number or another value.
+// that is not escaped: the number of backslashes before it is even. If q is raw, it is the first
+// quote that is followed by the end of the line, a number or another value.
 func closingQuote(s string, q quoting) int {
 	for i := 0; ; i++ {
 		next := strings.IndexByte(s[i:], '"')

@@ -61,14 +61,14 @@ func NewFormat(name string, m Mapping) (Format, error) {
 	return lineFormat{}, nil
 }
 
-// detector reads each line in the format of the previous line or, if that fails, in any other
-// format. A log may begin with a banner, and its format changes when the server gets a different
-// configuration.
+// detector reads each line in the format of the last line that could be read or, if that fails, in
+// another format. This is necessary because a log may begin with a banner, and because its format
+// changes when the server gets a different configuration.
 type detector struct {
 	formats []Format
-	last    int    // index of the format of the last line
+	last    int    // index of the format of the last line that could be read
 	found   bool   // whether any line could be read
-	first   []byte // the first unreadable line; nil once a line could be read
+	first   []byte // the first unreadable line, if no line before it could be read
 }
 
 func newDetector() (*detector, error) {

@@ -29,7 +29,7 @@ type jsonFormat struct {
 // part describes a part of a record, and the values that it can come from.
 type part struct {
 	name   string // name of the header or claim; "" for other parts
-	broken reason // error for a value that is not a number of 0 or more; set only for token counts
+	broken reason // error for an invalid value; set only for numbers of tokens
 	values []*node
 }
 

@@ -117,8 +117,8 @@ func splitKeys(path string) []string {
 	return keys
 }
 
-// contradicts reports whether the keys of one path are the beginning of the keys of the other. Then
-// one path needs a value where the other path needs an object.
+// contradicts reports whether one of the paths is the beginning of the other one. They cannot be
+// used together, because one path expects a value where the other expects an object.
 func (p partPath) contradicts(q partPath) bool {
 	shared := min(len(p.keys), len(q.keys))
 	return len(p.keys) != len(q.keys) && slices.Equal(p.keys[:shared], q.keys[:shared])

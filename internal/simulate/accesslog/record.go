@@ -20,7 +20,7 @@ type Record struct {
 	// User is the user according to the logging server, or "". The server may not have
 	// authenticated the user.
 	User string
-	// Method is "" if the log does not have it. Lines of Apache and nginx always do.
+	// Method is "" if the log does not have it. Lines of Apache and nginx always have it.
 	Method string
 	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
 	Host string
@@ -46,13 +46,13 @@ type Record struct {
 
 // Tokens holds what a line records about the tokens of a request to a language model.
 type Tokens struct {
-	// Counted is set if the line has token counts. Input counts the tokens of the prompt, and
-	// Output the tokens of the answer. Cached counts the tokens in Input that came from a cache.
-	// Counts that the line does not have are 0.
+	// Counted is set if the line has a count of input or output tokens. Input counts the tokens of
+	// the prompt, and Output the tokens of the answer. Cached counts the tokens in Input that came
+	// from a cache. Counts that the line does not have are 0.
 	Counted               bool
 	Input, Output, Cached int64
-	// Bounded is set if the log records the maximum number of tokens that requests allow for their
-	// answers. MaxOutput is that maximum; 0 if the request has none.
+	// Bounded is set if the format of the log has a field for the maximum number of tokens that a
+	// request allows for its answer. MaxOutput is that maximum; 0 if the request sets none.
 	Bounded   bool
 	MaxOutput int64
 	// Model is the model; "" if the line does not name it.
@@ -83,8 +83,8 @@ func (r *Record) reset() {
 	*r = Record{Headers: r.Headers[:0], Claims: r.Claims[:0], memory: r.memory[:0]}
 }
 
-// keep copies text to the record's memory and returns it as a string. Earlier strings stay valid
-// when the memory grows.
+// keep copies text to the record's memory and returns the copy as a string. The strings of earlier
+// calls stay valid when the memory grows.
 func (r *Record) keep(text []byte) string {
 	start := len(r.memory)
 	r.memory = append(r.memory, text...)

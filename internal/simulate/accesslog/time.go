@@ -14,9 +14,10 @@ const (
 	lastYear  = 2261
 )
 
-// parseTime reads the time formats of logs: Apache and nginx ("10/Oct/2000:13:55:36 -0700"), RFC
-// 3339, even if the zone has no colon (+0100), and Unix time in seconds, milliseconds, microseconds
-// or nanoseconds, distinguished by magnitude. It returns Unix nanoseconds.
+// parseTime reads a time and returns it in Unix nanoseconds. It accepts the format of Apache and
+// nginx, such as "10/Oct/2000:13:55:36 -0700"; RFC 3339, also with a zone without a colon (+0100);
+// and Unix time in seconds, milliseconds, microseconds or nanoseconds. It recognizes the unit of a
+// Unix time by the size of the number.
 func parseTime(s string) (at int64, ok bool) {
 	switch {
 	case len(s) > 2 && s[2] == '/':

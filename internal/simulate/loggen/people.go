@@ -71,8 +71,8 @@ func (c *people) minute(events []event, n counts) []event {
 	return events
 }
 
-// visit appends the requests of one click: those for a page, followed by those for what the page
-// loads.
+// visit appends the requests of one click: usually one for a page, followed by the API calls that
+// the page makes.
 func (c *people) visit(events []event, requests int) []event {
 	who := c.person(int(c.often.Uint64()))
 	at := c.within(time.Minute)

@@ -88,8 +88,8 @@ func (b *builder) bySide(r *simulate.Result) table {
 	return t
 }
 
-// changes returns a table of the subjects in list, which gain or lose. all is the number of such
-// subjects, including those that are not in list.
+// changes returns a table of the subjects in list, which one configuration denies more often than
+// the other. all is the number of such subjects, including those that are not in list.
 func (b *builder) changes(title string, all int64, list []simulate.Change) table {
 	t := table{Title: title, Columns: []column{
 		{Name: "subject", Long: true}, {Name: b.config(), Number: true}, {Name: b.against(), Number: true},

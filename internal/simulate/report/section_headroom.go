@@ -45,8 +45,8 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is the share of a limit from which usage is highlighted: such a subject may reach the limit
-// on a busier day.
+// near is the share of a limit's capacity from which usage is highlighted, because the subject may
+// reach the limit on a busier day.
 const near = 0.8
 
 // fullness returns the tone for the used share of a limit: denied if share is at least bound, and

@@ -109,8 +109,8 @@ func routes(o *simulate.Outcome) table {
 // mostMethods is the maximum number of rows in the table of methods.
 const mostMethods = 10
 
-// methods returns a table with each method of each route that has denials, enforced or in shadow.
-// If there are no denials, the table of routes is enough.
+// methods returns a table of requests by method and route. It shows only methods with denials,
+// including denials in shadow. Without denials, the table of routes is enough.
 func methods(o *simulate.Outcome) table {
 	t := newCountTable("By method and route, where requests were denied", "method", "route")
 	more := int64(0)

@@ -79,8 +79,8 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut records that the rows leave out n items, which one and many describe in the singular and
-// in the plural. If n is 0, it does nothing.
+// leaveOut records that the rows leave out n items. It sets LeftOut to n and a text, which is one if
+// n is 1, and many otherwise. If n is 0, it does nothing.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
 		t.LeftOut = count(n, one, many)
@@ -232,8 +232,8 @@ func (t *table) natural() []int {
 	return widths
 }
 
-// shorten narrows the widest columns of names, in total by the number of characters over. It
-// reports whether this was possible.
+// shorten makes the widest columns of names narrower: by over characters in total. It reports
+// whether this was possible.
 func (t *table) shorten(widths []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1
