@@ -84,7 +84,7 @@ func zipfKeys(keys []string) []string {
 type cost struct {
 	nanoseconds float64
 	allocations float64
-	allowed     float64 // share of decisions
+	allowed     float64 // share of decisions that were allowed
 }
 
 // nanoseconds returns the time per decision in all samples of each contender.

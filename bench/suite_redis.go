@@ -81,8 +81,8 @@ func thrice(d redisDecider) redisDecider {
 	return d
 }
 
-// warmUp is how long contenders are called before a row is measured, because they open connections
-// on demand.
+// warmUp is the time for which contenders are called before a row is measured, because they open
+// connections on demand.
 const warmUp = 200 * time.Millisecond
 
 func workloads() []workload {
@@ -137,7 +137,7 @@ func serverTime(l load) float64 { return l.cpu }
 func p50(l load) float64        { return l.quantile(0.5) }
 func p99(l load) float64        { return l.quantile(0.99) }
 
-// judge compares the ratios of the rounds with the bars.
+// judge compares the median of the ratios of the rounds with each bar.
 func (b loadBars) judge(r *contest.Report, name string, ours, theirs []load) {
 	for _, bar := range []struct {
 		what  string

@@ -10,7 +10,7 @@ import (
 // Windows counts the admissions of every subject in every window of its limits, as callers observe
 // them. All that a caller knows is that an admission happened between its call and its return.
 //
-// It misses no excess. Let S be admissions of one subject that certainly fell into one window (t,
+// It finds every excess over a limit. Let S be admissions of one subject that certainly fell into one window (t,
 // t+W], because they were called after t and had returned by t+W, and let x be the last of S to
 // return. Since x returned by t+W, the window that ends with the return of x begins at t or
 // earlier, so it certainly contains all of S. Admit counts that window when x is added.

@@ -125,7 +125,8 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	}
 }
 
-// subject returns the subject of a result, or nil if the subject is not counted separately.
+// subject returns the subject of a result. If the subject is new, it is added. If there are too many
+// subjects to add it, subject returns nil.
 func (c *counter) subject(r *policy.Result) *subject {
 	s := c.subjects[r.Subject]
 	if s == nil && len(c.subjects) < c.max {

@@ -36,7 +36,7 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	}
 	m.sum += units
 	end := point{at + burst*window, m.sum}
-	// The slopes to end first rise along the hull and then fall.
+	// Along the hull, the slope of the line to the point end first increases and then decreases.
 	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
 	needed := rise(m.hull[steepest], end, window)
 	if m.sum > stint.MaxUnits {

@@ -136,7 +136,7 @@ func luac() (string, error) {
 type targetRun struct {
 	target
 	known  int        // number of mutations
-	left   []mutation // not yet tested
+	left   []mutation // mutations that have not been tested
 	stages []measured
 
 	tested, caught, timeouts int

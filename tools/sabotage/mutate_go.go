@@ -49,7 +49,7 @@ func (m *mutator) golang() error {
 				visit(n.Body, resultTypes(n.Type, text))
 				return false
 			case *ast.ImportSpec, *ast.ArrayType, *ast.TypeSpec:
-				return false // lengths of arrays: a mutant would only make an array larger than necessary
+				return false // mutants of types would only make arrays larger than necessary
 			case *ast.CallExpr:
 				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "make" || f.Name == "panic") {
 					return false // arguments of make, such as a capacity, and messages of panics

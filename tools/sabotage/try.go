@@ -88,7 +88,7 @@ func (t *tester) measure(ctx context.Context, s stage) (measured, error) {
 		return m, fmt.Errorf("go list %s: %w", s.pkg, err)
 	}
 	if bytes.Contains(imports, []byte("pgregory.net/rapid\n")) {
-		m.flags = []string{"-rapid.nofailfile"} // saved failures of a mutant are useless
+		m.flags = []string{"-rapid.nofailfile"} // do not save the failures of mutants
 	}
 	dir, err := os.MkdirTemp(t.temp, "")
 	if err != nil {
@@ -174,7 +174,7 @@ func (t *tester) once(ctx context.Context, s measured, binary, dir string) (outc
 // output runs a command, and kills the processes that the command leaves behind. It reports whether the
 // command succeeded.
 func output(ctx context.Context, cmd *exec.Cmd) (text string, ok bool, err error) {
-	// A killed test leaves processes behind: all of them are in this group.
+	// Start a process group. The processes that a killed test leaves behind are killed with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 10 * time.Second

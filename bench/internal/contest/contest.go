@@ -98,8 +98,9 @@ func (c Command) measure(ctx context.Context, s Settings, suites []Suite, out io
 	return r, nil
 }
 
-// attempts is how many times a value is measured if it is worse than recorded. Other load on the
-// machine can make a value worse, and once did so twice in succession, in one row of thirty.
+// attempts is the maximum number of times that a value is measured if it is worse than recorded.
+// Other load on the machine can make a value worse, and once did so twice in succession, in one row
+// of thirty.
 const attempts = 3
 
 // check returns an error if a value is worse than recorded in a document in every attempt. It

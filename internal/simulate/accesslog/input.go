@@ -37,7 +37,7 @@ type input struct {
 	sorter sorter
 }
 
-// countingReader counts the bytes that it reads. It keeps the last error.
+// countingReader counts the bytes that it reads. It keeps the error of the last Read.
 type countingReader struct {
 	from io.Reader
 	n    int64
@@ -78,7 +78,7 @@ func (in *input) decompress(from *bufio.Reader) (io.Reader, error) {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(from)
 	case len(magic) == 4 && (bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}) ||
-		magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18})): // a skippable frame
+		magic[0]&0xf0 == 0x50 && bytes.Equal(magic[1:], []byte{0x2a, 0x4d, 0x18})): // a skippable frame of zstd
 		// A decoder with concurrency 1 starts no goroutines. The window is the default maximum of
 		// the zstd command.
 		return zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))

@@ -10,7 +10,7 @@ import (
 // or an object that contains wanted values.
 type node struct {
 	below  map[string]*node // by key; nil for a value
-	folded map[string]*node // by key in lower case; of keys that differ only in case, the first one
+	folded map[string]*node // by key in lower case; the first one if keys differ only in case
 	raw    []byte           // the value as written in the line
 }
 

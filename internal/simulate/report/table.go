@@ -79,7 +79,7 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut records that the rows leave out n items. It sets LeftOut to n and a text, which is one if
+// leaveOut records that the rows leave out n items. It sets LeftOut to n followed by a text: one if
 // n is 1, and many otherwise. If n is 0, it does nothing.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
