@@ -62,7 +62,7 @@ func startCluster(ctx context.Context) (c cluster) {
 // clusterPeers lists the contenders that accept the URL of a Cluster.
 var clusterPeers = []int{plain, stack}
 
-// runCluster runs the workloads on a Cluster, all of whose servers run on this machine.
+// runCluster runs the workloads on a Cluster whose servers all run on this machine.
 func runCluster(ctx context.Context, s contest.Settings, r *contest.Report) {
 	c := startCluster(ctx)
 	defer c.Close()

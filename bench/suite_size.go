@@ -34,7 +34,7 @@ func heapPerSubject(peer memoryPeer, subjects, requests int) float64 {
 	defer d.close()
 	for range requests { // in turn, so that the requests of a subject have different times
 		for i := range subjects {
-			contest.Must(d.allow(subjectKey(i))) // a new key, whose memory counts if the limiter keeps it
+			contest.Must(d.allow(subjectKey(i))) // a new string: its memory counts if the limiter keeps it
 		}
 	}
 	bytes := liveHeap() - before

@@ -91,8 +91,8 @@ func twoCounters(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// gcra models a limiter that allows a burst of most units. Used units become available again at an
-// even rate, all of them within a window.
+// gcra models a limiter that allows a burst of most units. Used units become available again at a
+// constant rate of most units per window.
 func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	each, refilled := window/time.Duration(most), map[int]time.Duration{}
 	return func(subject int, at time.Duration, n int64) bool {

@@ -10,10 +10,10 @@ import (
 // Windows counts the admissions of every subject in every window of its limits, as callers observe
 // them. All that a caller knows is that an admission happened between its call and its return.
 //
-// It finds every excess over a limit. Let S be admissions of one subject that certainly fell into one window (t,
-// t+W], because they were called after t and had returned by t+W, and let x be the last of S to
-// return. Since x returned by t+W, the window that ends with the return of x begins at t or
-// earlier, so it certainly contains all of S. Admit counts that window when x is added.
+// It finds every excess over a limit. Let S be admissions of one subject that certainly fell into
+// one window (t, t+W], because they were called after t and had returned by t+W, and let x be the
+// last of S to return. Since x returned by t+W, the window that ends with the return of x begins at
+// t or earlier, so it certainly contains all of S. Admit counts that window when x is added.
 //
 // It is exact: times are not rounded, and admissions that may be outside a window are not counted.
 // An entry takes 16 bytes and is dropped when its window has passed, so memory is bounded by the

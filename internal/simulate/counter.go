@@ -125,8 +125,8 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	}
 }
 
-// subject returns the subject of a result. If the subject is new, it is added. If there are too many
-// subjects to add it, subject returns nil.
+// subject returns the subject of a result. It adds a new subject unless there are too many. Then it
+// returns nil.
 func (c *counter) subject(r *policy.Result) *subject {
 	s := c.subjects[r.Subject]
 	if s == nil && len(c.subjects) < c.max {

@@ -2,8 +2,8 @@
 // `stint gateway` with a Redis server, and then every answer is checked offline from the log that
 // k6 wrote. It fails if a denial is not justified, a limit was exceeded, a request failed, or the
 // share of denials is not as expected. By default, the time budget is long enough for Redis to make
-// every decision. With -defaults, it runs with the default settings, with which a busy machine
-// makes some decisions without Redis: the same limits hold.
+// every decision. With -defaults, stint has its default settings: on a busy machine, it then makes
+// some decisions without Redis. The same checks apply to these.
 package main
 
 import (

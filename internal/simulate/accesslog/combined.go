@@ -74,8 +74,8 @@ const (
 	raw                    // as written by Traefik and Envoy: quotes and backslashes stand for themselves
 )
 
-// quotingOf returns how the values in a line are quoted. Lines of Traefik end with the URL of a
-// server and a duration, such as "http://10.0.0.1:80" 12ms.
+// quotingOf returns how the values in a line are quoted. It recognizes lines of Traefik, which are
+// raw, by their end: the URL of a server and a duration, such as "http://10.0.0.1:80" 12ms.
 func quotingOf(line string) quoting {
 	if start, ok := strings.CutSuffix(line, "ms"); ok &&
 		strings.HasSuffix(strings.TrimRight(start, "0123456789"), `" `) {
