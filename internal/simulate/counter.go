@@ -125,8 +125,8 @@ func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	}
 }
 
-// subject returns the subject of a result. It adds a new subject unless there are too many. Then it
-// returns nil.
+// subject returns the subject of a result. It adds the subject if it is new, but returns nil if
+// there are too many subjects.
 func (c *counter) subject(r *policy.Result) *subject {
 	s := c.subjects[r.Subject]
 	if s == nil && len(c.subjects) < c.max {
