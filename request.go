@@ -148,7 +148,7 @@ func (r *Request) leaseFits() bool {
 
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace returns the time for which a booking may be used after its instant. The booking counts as
+// grace returns how long after the booked time a booking may still be used. The booking counts as
 // if it were charged at the end of the grace. The grace is a twentieth of the shortest window, from
 // 2 to 20 milliseconds.
 func (r *Request) grace() time.Duration {

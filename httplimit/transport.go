@@ -25,9 +25,9 @@ const (
 // not sent, and fails with the error of Wait. When a response asks clients to slow down, all
 // processes that share the store pause. These responses ask for a pause:
 //   - a 429 or 503 with Retry-After
-//   - any response whose RateLimit or X-RateLimit fields report that nothing is left, including the
-//     fields of OpenAI and Anthropic for tokens
-//   - a 429 without any of these fields, after which the processes pause for a second
+//   - any response whose RateLimit or X-RateLimit fields report that nothing is left and when the
+//     quota resets, including the fields that OpenAI and Anthropic use for requests and tokens
+//   - any other 429, after which the processes pause for a second
 //
 // The caller gets the response unchanged.
 //

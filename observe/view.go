@@ -34,8 +34,8 @@ type Point struct {
 	// Saved is the number of decisions that needed no call to the store.
 	Saved int64 `json:"saved"`
 	// P50 and P99 are percentiles of the durations of decisions, in seconds. They are 0 if there were
-	// no decisions. If several processes share their counts, each percentile is the largest one in any
-	// process.
+	// no decisions. If several processes share their counts, each percentile is the largest of the
+	// processes' values.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
 	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls that

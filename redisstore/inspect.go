@@ -82,7 +82,7 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 // scopeIn returns the scope in rest, which is the part of a key after the subject. If only the hash
 // of the scope is known, it returns the hash. It reports whether the key belongs to limits: such a
 // key ends with stateKey, followed by the limits' name if they have one, or with the ID of a
-// concurrency limit.
+// concurrency limit. The key of holds under named limits counts, too.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {

@@ -18,8 +18,8 @@ type process struct {
 	done chan struct{} // closed after the child has ended
 }
 
-// startProcess runs cmd. The goroutine that starts the child stays locked to its thread until the
-// child ends, because the system kills the child as soon as the thread that started it ends.
+// startProcess starts cmd. The goroutine that starts the child stays locked to its thread until the
+// child ends, because Linux kills the child as soon as the thread that started it ends.
 func startProcess(cmd *exec.Cmd) (*process, error) {
 	endWithParent(cmd)
 	p := &process{cmd: cmd, done: make(chan struct{})}

@@ -20,7 +20,7 @@ type lineState uint8
 
 const (
 	lineName  lineState = iota // in the name of a field
-	lineData                   // in the value of the field data
+	lineData                   // in the value of a "data" field
 	lineOther                  // in a line that is ignored
 )
 

@@ -116,7 +116,7 @@ func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 
 const maxBatch = 100
 
-// batch decides the requests in a batch. If one of them has a mistake, batch decides none of them.
+// batch decides the requests in a batch. If the body is invalid for one of them, batch decides none.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
 	with, known := a.read(), askNames(stint.ModeTake, true)

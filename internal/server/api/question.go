@@ -34,7 +34,8 @@ func (q *question) claims() int {
 	return n
 }
 
-// priced returns the set of the claims that count the cost: bit i stands for claim i.
+// priced returns a bit set: bit i is set if claim i counts the cost of the request, and not the
+// request itself.
 func (q *question) priced() (bits uint16) {
 	for i := range q.claims() {
 		if q.verdict.Results[i].Rule.Costs {

@@ -13,9 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// inParts replaces each divided counter with its parts, as far as the store lists them. If a
-// counter has no parts, or if the store may not have listed all of them, inParts keeps the counter
-// itself, too.
+// inParts replaces each divided counter with those of its parts that the store lists. It also keeps
+// a divided counter that has no listed parts, or whose list of parts may be incomplete.
 func (d *Admin) inParts(ctx context.Context, subject string, counters []counter) []counter {
 	if !slices.ContainsFunc(counters, isDivided) {
 		return counters

@@ -52,8 +52,8 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 }
 
 // describeLimit returns a limit in the text format of protobuf, without fields that are not set.
-// Protobuf's own formatter varies the spaces; describeLimit always returns the same text for the
-// same limit.
+// Protobuf's own formatter deliberately varies its whitespace; describeLimit always returns the
+// same text for the same limit.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {
