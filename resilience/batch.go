@@ -51,7 +51,8 @@ type batch struct {
 	since   time.Time     // when the first of waiting came or the last flight was filled, whichever is later
 	took    time.Duration // the duration of the last flight, at most the budget
 	flights []*flight
-	// silentAt is the time at which another failure counts if all of maxFlights are late until then.
+	// silentAt is the time at which another failure counts, if maxFlights are under way then and none
+	// of their requests has been answered.
 	silentAt time.Time
 	check    *time.Timer
 	checkAt  time.Time    // when check fires; zero if it is not set

@@ -146,12 +146,12 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 	}
 }
 
-// stillSilent counts another failure after that of a, unless the store has answered a call since. Use
-// it if no call can be made because all of them are overdue.
+// stillSilent counts another failure, unless the last call that was counted succeeded. a is a call
+// under way that has not been answered. Use stillSilent if no further call can be made.
 func (b *breaker) stillSilent(a *attempt, cause error) {
 	b.mu.Lock()
 	opens := false
-	if b.state == BreakerClosed && b.changes == a.changes && b.failures > 0 {
+	if b.state == BreakerClosed && a.op != "" && b.changes == a.changes && b.failures > 0 {
 		b.failures++
 		opens = b.failures == b.stack.config.BreakerFailures
 	}

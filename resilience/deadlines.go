@@ -33,16 +33,20 @@ func (b *batch) look() {
 			b.checkBy(f.over)
 		default:
 			f.late = true
-			overdue = append(overdue, f.attempt)
-			b.silentAt = now.Add(b.budget)
+			if f.silent() { // otherwise, its outcome counts when it ends
+				overdue = append(overdue, f.attempt)
+			}
 		}
 	}
-	// While all flights are late, no other flight can show that the store is still silent. So each
-	// further budget without an answer counts as a failure, too.
+	// While maxFlights are under way, no other flight can show that the store is still silent. So
+	// each further budget without an answer counts as a failure, too.
 	var silent *attempt
-	if flights, _ := b.inTime(); flights == 0 && len(b.flights) == maxFlights {
+	if len(b.flights) == maxFlights {
 		if !now.Before(b.silentAt) {
-			silent, b.silentAt = b.flights[0].attempt, now.Add(b.budget)
+			b.silentAt = now.Add(b.budget)
+			if !slices.ContainsFunc(b.flights, func(f *flight) bool { return !f.silent() }) {
+				silent = b.flights[maxFlights-1].attempt
+			}
 		}
 		b.checkBy(b.silentAt)
 	}
@@ -66,7 +70,9 @@ func (b *batch) catchUp(now time.Time) {
 	}
 	b.checkAt = now
 	until := now.Add(lag)
-	b.silentAt = later(b.silentAt, until)
+	if lag >= b.budget { // a small lag at every look must not postpone this forever
+		b.silentAt = later(b.silentAt, until)
+	}
 	for _, w := range b.waiting {
 		w.putOff(until)
 	}

@@ -105,6 +105,7 @@ func (b *batch) fill(f *flight) *flight {
 	}
 	f.late, f.attempt, f.end = false, new(attempt), f.over.Add(lateTime)
 	b.flights = append(b.flights, f)
+	b.silentAt = now.Add(2 * b.budget) // the flight may become late first
 	return f
 }
 
@@ -118,6 +119,11 @@ func (b *batch) share() int {
 		return maxBatch
 	}
 	return min((requests+len(b.waiting)+eagerFlights-1)/eagerFlights, maxBatch)
+}
+
+// silent reports whether no request of the flight has been answered. batch.mu must be held.
+func (f *flight) silent() bool {
+	return !slices.ContainsFunc(f.waiters, func(w *waiter) bool { return w.answered && w.call.Err == nil })
 }
 
 // inTime returns the number of flights that are not late, and the number of their requests. b.mu
