@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -150,6 +151,48 @@ func TestLongHoldWithoutTheStore(t *testing.T) {
 				t.Errorf("%+v", done)
 			}
 			wantUsed(t, store, "a", limit, want)
+		})
+	}
+}
+
+// TestSettledBeforeAnOutage checks that a settlement which the store has made is not promised again
+// while the store is away.
+func TestSettledBeforeAnOutage(t *testing.T) {
+	for _, r := range []stint.Request{held(ask("a", 10, stint.PerDay(100))), ask("a", 10, stint.PerDay(100))} {
+		each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+			d := mustDecide(t, s, r)
+			wantOnce(t, s, d.Charge, settleTo(30), true)
+			fail(store)
+			wantOnce(t, s, d.Charge, settleTo(30), false)
+		})
+	}
+}
+
+// TestSettleWithoutTheStore checks that requests and costs of one subject are settled together, with
+// the store and without.
+func TestSettleWithoutTheStore(t *testing.T) {
+	requests, tokens := stint.PerDay(100), stint.PerDay(1000).WithName("tokens")
+	for _, settle := range []func(stint.Charge, []int, stint.Amendment, func(stint.Charge, stint.Amendment) (
+		stint.Amended, error)) (stint.Amended, error){contract.Settle, contract.SettleOnce} {
+		each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+			var charges []stint.Charge
+			for range 2 { // with the store, then without
+				r := held(and(oneUnit("a", requests), ask("a", 100, tokens)))
+				charges = append(charges, mustDecide(t, s, r).Charge)
+				fail(store)
+			}
+			amend := func(c stint.Charge, a stint.Amendment) (stint.Amended, error) { return s.Amend(t.Context(), c, a) }
+			for _, c := range charges {
+				done, err := settle(c, []int{1}, settleTo(30), amend)
+				if err != nil || done != (stint.Amended{Changed: true, Charged: 30}) {
+					t.Errorf("%+v, %v", done, err)
+				}
+			}
+			time.Sleep(time.Second)
+			store.up()
+			time.Sleep(3 * holdLife)
+			wantUsed(t, store, "a", requests, 2)
+			wantUsed(t, store, "a", tokens, 60)
 		})
 	}
 }

@@ -171,3 +171,125 @@ func TestRefillBesideARefund(t *testing.T) {
 		})
 	}
 }
+
+// wantReset checks how long a store counts anything of a limit of "a".
+func wantReset(t *testing.T, store *fake, limit stint.Limit, least, most time.Duration) {
+	t.Helper()
+	r := oneUnit("a", limit)
+	r.Mode = stint.ModePeek
+	d := mustDecide(t, store, r)
+	if got := d.Usages()[0].ResetAfter; got < least || got > most {
+		t.Errorf("%v is fully reset in %v, want %v to %v", limit, got, least, most)
+	}
+}
+
+// TestRefillOfLateCharges checks that the refill of units that the store turns out to have charged
+// is not credited to units that were granted at the same time and are still owed.
+func TestRefillOfLateCharges(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.TokenBucket(5, 10, time.Second)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
+		time.Sleep(time.Second)
+		store.change(way{back: 80 * time.Millisecond})
+		var callers sync.WaitGroup
+		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 3, limit), 1) })
+		time.Sleep(time.Millisecond)
+		store.fail(refusedCall())
+		callers.Wait()
+		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
+		time.Sleep(60 * time.Millisecond)
+		wantAdmitted(t, s, 1, oneUnit("a", limit), 1)
+		store.up()
+		time.Sleep(20 * time.Millisecond) // the answer to the first has come
+		mustDecide(t, s, ask("a", 5, limit))
+		const left = 405 * time.Millisecond // 5 units, less those of the 95 ms since
+		wantReset(t, store, limit, left, left)
+	})
+}
+
+// TestRefillOfSettledDebts checks that requests which were settled before the store is charged with
+// them are charged less what was refilled since, and that the refill is taken off only once.
+func TestRefillOfSettledDebts(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.TokenBucket(20, 1, time.Second)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit))
+		time.Sleep(2 * time.Second)
+		store.change(way{silent: true})
+		begin := time.Now()
+		for range 3 {
+			mustAmend(t, s, mustDecide(t, s, ask("a", 5, limit)).Charge, settleTo(5))
+		}
+		store.change(way{})
+		store.fail(refusedCall())
+		time.Sleep(3 * time.Second)
+		store.up()
+		time.Sleep(2 * time.Second)
+		left := 15*time.Second - time.Since(begin)
+		wantReset(t, store, limit, left, left+50*time.Millisecond)
+	})
+}
+
+// TestRefillOfARefund checks that units which were refunded, and have left the log, are not charged
+// to a limit that refills: the store would not give them back there.
+func TestRefillOfARefund(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit, hour := stint.PerSecond(2).BurstTimes(4), stint.PerHour(1000)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", limit, hour))
+		time.Sleep(1100 * time.Millisecond)
+		store.fail(refusedCall())
+		d := mustDecide(t, s, named(ask("a", 8, limit, hour), "id"))
+		mustAmend(t, s, d.Charge, settleTo(0))
+		time.Sleep(2 * time.Second)
+		store.up()
+		wantAdmitted(t, s, 8, oneUnit("a", limit, hour), 8)
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", hour, 9)
+	})
+}
+
+// TestRefundOfTwoSubjectsWithoutAnAnswer checks that a request on two subjects which was not
+// answered, and was settled before the store is charged with it, takes no room from the store.
+func TestRefundOfTwoSubjectsWithoutAnAnswer(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		short, hour := stint.PerSecond(1).BurstTimes(3), stint.PerHour(10)
+		time.Sleep(time.Second)
+		mustDecide(t, s, oneUnit("a", short))
+		time.Sleep(1100 * time.Millisecond)
+		store.change(way{silent: true})
+		d := mustDecide(t, s, and(ask("a", 3, short), ask("b", 3, hour)))
+		mustAmend(t, s, d.Charge, settleTo(1))
+		time.Sleep(4 * time.Second)
+		store.up()
+		wantAdmitted(t, s, 5, oneUnit("a", short), 3)
+		time.Sleep(2 * time.Second)
+		wantUsed(t, store, "b", hour, 1)
+	})
+}
+
+// TestOverruledChargesRefill checks that the refill of charges which are overruled, and which count
+// in the store until they are refunded, is not credited to what is owed.
+func TestOverruledChargesRefill(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.Per(1, 10*time.Second).BurstTimes(3)
+		begin := time.Now()
+		store.change(way{silent: true})
+		wantAdmitted(t, s, 3, oneUnit("a", limit), 3)
+		store.change(way{})
+		store.fail(refusedCall(), opAmend)
+		for range 3 { // whether the first three were charged is not known yet
+			time.Sleep(200 * time.Millisecond)
+			if d := mustDecide(t, s, oneUnit("a", limit)); d.Allowed || !d.Degraded {
+				t.Errorf("allowed %v, degraded %v", d.Allowed, d.Degraded)
+			}
+		}
+		time.Sleep(2 * time.Second) // now they are charged
+		mustDecide(t, s, oneUnit("a", limit))
+		store.up()
+		time.Sleep(5 * time.Second)
+		left := 30*time.Second - time.Since(begin)
+		wantReset(t, store, limit, left, left+100*time.Millisecond)
+	})
+}

@@ -437,3 +437,55 @@ func TestAdmitsInTheFirstWindow(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalChargesAreAmended checks that a local charge is amended in the process that made it, once,
+// and that its refund forgets the ID of its request.
+func TestLocalChargesAreAmended(t *testing.T) {
+	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
+		other, l := newStack(t, store, among(2)), stint.PerHour(1000)
+		shared := mustDecide(t, s, oneUnit("a", l))
+		store.down()
+		r := named(and(oneUnit("c", l, stint.PerHour(20).WithName("other")), ask("d", 2, stint.PerHour(50))), "id")
+		for _, d := range []stint.Decision{mustDecide(t, s, oneUnit("b", l)), mustDecide(t, s, r)} {
+			wantOnce(t, other, d.Charge, settleTo(0), false)
+			wantOnce(t, s, d.Charge, settleTo(0), true)
+		}
+		for _, subject := range []string{"b", "c"} {
+			wantUsed(t, s, subject, l, 500) // of which nothing is left to others
+		}
+		if mustDecide(t, s, r).Repeat {
+			t.Error("the refund did not forget the request ID")
+		}
+		for range 5 { // holders that died do not count
+			time.Sleep(3 * time.Minute)
+			holder := mustDecide(t, s, oneUnit("e", stint.Concurrency(1, time.Minute)))
+			if !holder.Allowed || !mustAmend(t, s, holder.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
+				t.Error("a place is not given, or not kept")
+			}
+		}
+		if !mustAmend(t, s, shared.Charge, settleTo(0)).Changed {
+			t.Error("the refund of a charge of the store is not made later")
+		}
+	})
+}
+
+// TestPartOfALocalChargeIsSettled checks that some claims of a local charge are settled once, here
+// and in the store, and that the others stay as they were charged.
+func TestPartOfALocalChargeIsSettled(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		requests, budget := stint.PerHour(10), stint.PerHour(1000).WithName("budget")
+		store.fail(refusedCall())
+		d := mustDecide(t, s, and(oneUnit("a", requests), and(ask("a", 50, budget), ask("all", 50, budget))))
+		check := func(s stint.Store) {
+			t.Helper()
+			wantUsed(t, s, "a", requests, 1)
+			wantUsed(t, s, "a", budget, 30)
+			wantUsed(t, s, "all", budget, 30)
+		}
+		wantOnce(t, s, d.Charge.Part(1, 2), settleTo(30), true)
+		check(s)
+		store.up()
+		time.Sleep(2 * time.Second)
+		check(store)
+	})
+}

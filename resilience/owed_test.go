@@ -156,3 +156,54 @@ func TestCarriedUnitsAreCounted(t *testing.T) {
 		}
 	}
 }
+
+// TestOwedUnitsGoAlong checks that what a subject owes is charged before its next request is
+// decided, in the same call.
+func TestOwedUnitsGoAlong(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.PerHour(3)
+		r := oneUnit("a", limit)
+		mustDecide(t, s, r)
+		store.change(way{there: 20 * time.Millisecond}) // too late for both
+		wantAdmitted(t, s, 2, r, 2)
+		time.Sleep(10 * time.Millisecond) // both are known to be owed, and nothing was charged in the background
+		store.change(way{})
+		wantUsed(t, store, "a", limit, 1)
+		if d := mustDecide(t, s, r); d.Allowed || d.Degraded || d.Usages()[0].Used != 3 {
+			t.Errorf("allowed %v, degraded %v, used %d; want a denial by the store, 3 used", d.Allowed, d.Degraded,
+				d.Usages()[0].Used)
+		}
+	})
+}
+
+// TestListsThatShareALimit checks that what is owed under a limit counts for every list of limits
+// that the limit is in.
+func TestListsThatShareALimit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		hour, day := stint.PerHour(10), stint.PerDay(100)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 10, oneUnit("a", hour, day), 10)
+		store.up()
+		wantAdmitted(t, s, 10, oneUnit("a", hour), 0)
+	})
+}
+
+// TestShortLimitBesideALongOne checks that after a long outage a short limit is charged only with
+// what it still counts, wherever it is in the list.
+func TestShortLimitBesideALongOne(t *testing.T) {
+	day, bucket := stint.PerDay(10_000), stint.TokenBucket(5, 5, time.Second)
+	each(t, map[string][]stint.Limit{"day first": {day, bucket}, "bucket first": {bucket, day}}, alone,
+		func(t *testing.T, store *fake, s *Stack, limits []stint.Limit) {
+			store.fail(refusedCall())
+			for i := range 310 {
+				if i == 300 {
+					store.up()
+					time.Sleep(300 * time.Millisecond)
+				}
+				if d := mustDecide(t, s, oneUnit("a", limits...)); !d.Allowed {
+					t.Fatalf("denied after %d s: used %v, retry after %v", i, d.Usages(), d.RetryAfter)
+				}
+				time.Sleep(time.Second)
+			}
+		})
+}

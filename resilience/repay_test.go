@@ -195,3 +195,140 @@ func TestDebtsAreInOrder(t *testing.T) {
 		}
 	})
 }
+
+// levels returns those of the meter of a request's first limit, and the weight of a unit.
+func (s *Stack) levels(r *stint.Request) (stored, local, unit int64) {
+	l, c := s.ledger, &r.Claims[0]
+	defer l.unlock(l.lock(r.Claims))
+	n := l.find(c).of(&c.Limits[0], 0)
+	m := n.metered(l.now())
+	return m.stored, m.local, n.unit
+}
+
+// TestRefundOfAChargedUnit checks that a refund of what the store has charged lowers the store's
+// level, and not that of units that are still owed.
+func TestRefundOfAChargedUnit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.Per(4, 5*time.Second).BurstTimes(3)
+		mustDecide(t, s, ask("a", 8, limit))
+		store.fail(refusedCall())
+		charged := mustDecide(t, s, oneUnit("a", limit))
+		store.up()
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", limit, 9)
+		store.fail(refusedCall())
+		r := oneUnit("a", limit)
+		mustDecide(t, s, r)
+		mustAmend(t, s, charged.Charge, settleTo(0))
+		if _, local, unit := s.levels(&r); local != unit {
+			t.Errorf("the level here is %d, want that of one unit, %d", local, unit)
+		}
+	})
+}
+
+// TestLateRaiseRefills checks that the refill since a raise is credited to the raise, once the store
+// has made it, and not to newer units that are still owed.
+func TestLateRaiseRefills(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		bucket := stint.TokenBucket(10, 10, time.Second)
+		r := ask("a", 5, bucket)
+		d := mustDecide(t, s, r)
+		store.fail(refusedCall(), opTake, opAmend)
+		mustAmend(t, s, d.Charge, settleTo(8))
+		time.Sleep(900 * time.Millisecond)
+		wantAdmitted(t, s, 5, oneUnit("a", bucket), 5)
+		store.fail(nil, opAmend) // the raise is made, and the debts are not
+		time.Sleep(200 * time.Millisecond)
+		if stored, local, unit := s.levels(&r); local < 3*unit {
+			t.Errorf("%d in the store and %d here, want 3 units of %d here", stored, local, unit)
+		}
+	})
+}
+
+// TestRefundBeforeTheCharge checks that a debt which is refunded before the store is charged with it
+// changes nothing there: the store gives back as much as it was charged.
+func TestRefundBeforeTheCharge(t *testing.T) {
+	for _, limit := range []stint.Limit{stint.PerMinute(6).BurstTimes(2), stint.TokenBucket(12, 6, time.Minute)} {
+		for _, id := range []string{"", "x"} {
+			over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+				mustDecide(t, s, oneUnit("a", limit)) // what was used before is known
+				time.Sleep(5 * time.Minute)
+				wantAdmitted(t, store, 1, ask("a", 12, limit), 1) // by others
+				store.fail(refusedCall())
+				time.Sleep(50 * time.Second)
+				d := mustDecide(t, s, named(ask("a", 3, limit), id))
+				time.Sleep(2 * time.Second) // it could not be charged
+				mustAmend(t, s, d.Charge, settleTo(0))
+				time.Sleep(18 * time.Second)
+				store.up()
+				time.Sleep(2 * time.Second)
+				wantAdmitted(t, store, 12, oneUnit("a", limit), 7) // what was refilled in 72 s
+			})
+		}
+	}
+}
+
+// TestDebtOfTheSecondSubjectEnds checks that what is owed under a limit of another subject than the
+// first of its request is over when its window is, and denies nothing after the outage.
+func TestDebtOfTheSecondSubjectEnds(t *testing.T) {
+	bucket := stint.TokenBucket(10, 10, time.Second)
+	for _, outage := range []time.Duration{5 * time.Second, 61 * time.Second, time.Hour} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			tenant := oneUnit("tenant", bucket)
+			store.down()
+			for i := range 5 {
+				r := and(oneUnit("user", stint.PerMinute(100)), tenant)
+				r.ID = fmt.Sprint(i)
+				mustDecide(t, s, r)
+			}
+			time.Sleep(outage)
+			store.up()
+			for range 2 {
+				time.Sleep(2 * time.Second)
+				wantAdmitted(t, s, 15, tenant, 10)
+			}
+			time.Sleep(2 * time.Second)
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 15, tenant, 10)
+		})
+	}
+}
+
+// TestPlaceOfADebt checks that a place which was charged with its request counts once: the store's
+// answers count it, and it is not taken for one that others have.
+func TestPlaceOfADebt(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.Concurrency(3, time.Minute)
+		store.fail(refusedCall())
+		mustDecide(t, s, named(oneUnit("a", place, stint.PerHour(100)), "id"))
+		store.up()
+		time.Sleep(2 * time.Second)
+		wantUsed(t, store, "a", place, 1)
+		wantAdmitted(t, s, 1, oneUnit("a", place), 1)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 2, oneUnit("a", place), 1)
+	})
+}
+
+// TestResetOfLimitsThatCameLater checks that a reset which names a limit that was not known yet when
+// the first of what is owed was granted resets all of it.
+func TestResetOfLimitsThatCameLater(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		minute, hour := stint.PerMinute(100), stint.PerHour(100)
+		s.sender.charging.Store(true) // nothing is sent meanwhile
+		store.down()
+		mustDecide(t, s, oneUnit("a", minute))
+		time.Sleep(10 * time.Second)
+		both := oneUnit("a", minute, hour)
+		mustDecide(t, s, both)
+		store.up()
+		if err := s.Command(t.Context(), resetOf(both.Claims[0])); err != nil {
+			t.Fatal(err)
+		}
+		s.sender.charging.Store(false)
+		s.sender.start()
+		time.Sleep(5 * time.Second)
+		wantUsed(t, store, "a", minute, 0)
+		wantUsed(t, store, "a", hour, 0)
+	})
+}

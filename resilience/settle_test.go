@@ -2,7 +2,10 @@ package resilience
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -225,5 +228,110 @@ func TestSettleAndReleaseOfAnID(t *testing.T) {
 				wantUsed(t, store, "a", place, 0)
 			})
 		}
+	}
+}
+
+// TestSettlementsInAStall checks that settlements which the store is slow to answer hold nobody up,
+// are applied once, and take a few calls, however many there are.
+func TestSettlementsInAStall(t *testing.T) {
+	const callers = 64
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		var charges []stint.Charge
+		for range callers {
+			charges = append(charges, mustDecide(t, s, ask("a", 10, stint.PerHour(1000))).Charge)
+		}
+		store.hook(func(string) { time.Sleep(50 * time.Millisecond) })
+		start := time.Now()
+		var group sync.WaitGroup
+		for _, c := range charges {
+			group.Go(func() {
+				if done := mustAmend(t, s, c, settleTo(3)); !done.Changed || done.Charged != 3 {
+					t.Errorf("%+v", done)
+				}
+			})
+		}
+		group.Wait()
+		if took := time.Since(start); took > s.config.Failure.Budget {
+			t.Errorf("callers waited for %v", took)
+		}
+		time.Sleep(time.Second)
+		store.hook(nil)
+		wantUsed(t, store, "a", stint.PerHour(1000), 3*callers)
+		wantUsed(t, s, "a", stint.PerHour(1000), 3*callers)
+		if n := store.amends.Load(); n > 8 {
+			t.Errorf("%d settlements took %d calls, want 8 at most", callers, n)
+		}
+	})
+}
+
+// TestReleaseAfterATornHeartbeat checks that a release waits for a heartbeat of two subjects that
+// surely did not reach one of them, on a node of a Cluster: it may still reach the other.
+func TestReleaseAfterATornHeartbeat(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.Concurrency(5, time.Minute)
+		d := mustDecide(t, s, and(oneUnit("a", place), oneUnit("b", place)))
+		store.fail(&stint.StoreError{Op: opAmend, Kind: stint.KindUnreachable,
+			Err: errors.Join(&net.OpError{Op: "dial", Err: errors.New("connection refused")}, io.EOF)}, opAmend)
+		if _, err := s.Amend(t.Context(), d.Charge, extend); err == nil {
+			t.Fatal("the heartbeat was answered")
+		}
+		store.up()
+		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
+			t.Error("not released")
+		}
+		time.Sleep(amendTime / 2)
+		wantUsed(t, store, "b", place, 1) // the heartbeat may arrive
+		time.Sleep(amendTime)
+		wantUsed(t, store, "b", place, 0)
+	})
+}
+
+// TestRefundOfAPlaceThatTheStoreKnows checks that the refund of a place which was taken without the
+// store gives it back there too, if a heartbeat has told the store of it.
+func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		place := stint.Concurrency(10, time.Minute)
+		store.down()
+		d := mustDecide(t, s, oneUnit("a", place))
+		store.up()
+		mustAmend(t, s, d.Charge, extend)
+		wantUsed(t, store, "a", place, 1)
+		if done := mustAmend(t, s, d.Charge, settleTo(0)); !done.Changed {
+			t.Error("the refund changed nothing")
+		}
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", place, 0)
+		store.fail(refusedCall())
+		wantUsed(t, s, "a", place, 0)
+	})
+}
+
+// TestRefundAfterAReset checks that a refund of what was granted before a reset makes no room after
+// it, and that the reset forgets the ID of the request.
+func TestRefundAfterAReset(t *testing.T) {
+	for _, id := range []string{"", "x"} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			limit := stint.PerHour(10)
+			r := named(ask("a", 5, limit), id)
+			store.down()
+			d := mustDecide(t, s, r)
+			if id != "" && !mustDecide(t, s, r).Repeat {
+				t.Error("the second request is not a repeat")
+			}
+			time.Sleep(time.Millisecond)
+			if err := s.Command(t.Context(), resetOf(r.Claims[0])); err == nil {
+				t.Fatal("the store is there")
+			}
+			time.Sleep(time.Microsecond)
+			if again := mustDecide(t, s, r); again.Repeat || !again.Allowed {
+				t.Errorf("after the reset: repeat %v, allowed %v", again.Repeat, again.Allowed)
+			}
+			wantAdmitted(t, s, 15, oneUnit("a", limit), 5)
+			mustAmend(t, s, d.Charge, settleTo(0))
+			wantAdmitted(t, s, 20, oneUnit("a", limit), 0)
+			store.up()
+			time.Sleep(5 * time.Second)
+			wantUsed(t, store, "a", limit, 10)
+		})
 	}
 }
