@@ -1,9 +1,16 @@
 package resilience
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -346,4 +353,259 @@ func TestLeasesAndBans(t *testing.T) {
 			t.Error("not refunded")
 		}
 	})
+}
+
+// wantSettled settles a charge, and checks whether that changes something.
+func wantSettled(t *testing.T, s *Stack, d stint.Decision, cost int64, changes bool) {
+	t.Helper()
+	want := stint.Amended{}
+	if changes {
+		want = stint.Amended{Changed: true, Charged: cost}
+	}
+	if got := mustAmend(t, s, d.Charge, settleTo(cost)); got != want {
+		t.Errorf("settled to %d: %+v, want %+v", cost, got, want)
+	}
+}
+
+// TestLeasesSettle checks that a charge from memory is settled in its block, once, and only by the
+// process that made it. If a raise is more than the block has left, the block ends and the store is
+// charged with the raise.
+func TestLeasesSettle(t *testing.T) {
+	limit := leased(10_000, 10*time.Second)
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		r := holding(t, s, limit)
+		held := s.leases.held(&r.Claims[0])
+		check := func(want int64) {
+			t.Helper()
+			if got := held - s.leases.held(&r.Claims[0]); got != want {
+				t.Errorf("%d taken from the block, want %d", got, want)
+			}
+		}
+		eight := mustDecide(t, s, ask("a", 8, limit))
+		check(8)
+		wantSettled(t, s, eight, 3, true)
+		check(3)
+		wantSettled(t, s, eight, 0, false)
+		one := mustDecide(t, s, r)
+		wantSettled(t, s, one, 0, true)
+		wantSettled(t, s, one, 5, false)
+		more := mustDecide(t, s, r)
+		wantSettled(t, s, more, 5, true)
+		check(8)
+		for _, a := range []stint.Amendment{extend, release} {
+			if mustAmend(t, s, more.Charge, a).Changed {
+				t.Errorf("%v changed something", a.Kind)
+			}
+		}
+		if _, err := s.Amend(t.Context(), more.Charge, settleTo(-1)); err == nil {
+			t.Error("settled to less than nothing")
+		}
+		wantSettled(t, newStack(t, store, leasing), mustDecide(t, s, r), 0, false)
+		raised, charged := mustDecide(t, s, r), usedOf(t, store, "a", limit)
+		wantSettled(t, s, raised, s.leases.held(&r.Claims[0])+101, true)
+		check(held) // the block has ended
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", limit, charged+100)
+		wantSettled(t, s, raised, 0, false)
+
+		// A charge from a block of limits with different names has the generations of all states.
+		named := ask("b", 1, limit, limit.WithName("other"))
+		wantSettled(t, s, leaseStarted(t, s, named, 10*time.Millisecond), 0, true)
+	})
+}
+
+// TestLeasesSettleAfterTheBlock checks that a charge from a block that has ended is settled in the
+// store, once, and only by the process that made it.
+func TestLeasesSettleAfterTheBlock(t *testing.T) {
+	limit := leased(10_000, 10*time.Second)
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		holding(t, s, limit)
+		r := ask("a", 8, limit)
+		inBlock, less, more := mustDecide(t, s, r), mustDecide(t, s, r), mustDecide(t, s, r)
+		wantSettled(t, s, inBlock, 3, true)
+		time.Sleep(time.Second)
+		used := usedOf(t, store, "a", limit)
+		wantSettled(t, newStack(t, store, leasing), more, 20, false)
+		wantSettled(t, s, inBlock, 30, false)
+		wantSettled(t, s, less, 2, true)
+		wantSettled(t, s, more, 5000, true)
+		wantSettled(t, s, less, 6000, false)
+		wantSettled(t, s, more, 6000, false)
+		wantUsed(t, store, "a", limit, used-6+4992)
+	})
+}
+
+// TestLeasesAndResets checks that the whole limit is available after a reset, but only once,
+// whichever process held units before. A reset ends no lease of another scope.
+func TestLeasesAndResets(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		limit := leased(1000, time.Hour)
+		r, scoped := ask("a", 1, limit), ask("a", 1, limit)
+		scoped.Claims[0].Scope = "s"
+		elsewhere := newStack(t, store, leasing)
+		leaseStarted(t, s, r, time.Millisecond)
+		leaseStarted(t, elsewhere, r, time.Millisecond)
+		leaseStarted(t, s, scoped, time.Millisecond)
+		if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
+			t.Fatal(err)
+		}
+		wantUsed(t, store, "a", limit, 0)
+		if !fromLease(mustDecide(t, s, scoped)) {
+			t.Error("a reset ended the lease of another scope")
+		}
+		elsewhere.drop("a", true)
+		if n := admitted(t, s, 700, r) + admitted(t, elsewhere, 700, r); n > 1000 {
+			t.Errorf("%d admitted after a reset, want at most 1000", n)
+		}
+	})
+}
+
+// TestLeasesAreNotGivenBack checks that a command to give back units leaves the unused units of a
+// lease alone, both in this process and in the store.
+func TestLeasesAreNotGivenBack(t *testing.T) {
+	limit := leased(100, 10*time.Second)
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		r := holding(t, s, limit)
+		held, used := s.leases.held(&r.Claims[0]), usedOf(t, store, "a", limit)
+		time.Sleep(time.Microsecond)
+		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
+			Limits: r.Claims[0].Limits, Units: stint.MaxUnits}); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.leases.held(&r.Claims[0]); got != held {
+			t.Errorf("%d held, want %d as before", got, held)
+		}
+		if got := usedOf(t, store, "a", limit); got < held || got >= used {
+			t.Errorf("%d used, want at least the %d that are held and fewer than %d", got, held, used)
+		}
+	})
+}
+
+// TestLeasesCutOff checks that a process that cannot reach the store serves the units that it has,
+// then fails, and tries to renew its lease a few times a second.
+func TestLeasesCutOff(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		r := ask("a", 1, leased(10_000, 10*time.Second))
+		for range 200 {
+			mustDecide(t, s, r)
+			time.Sleep(5 * time.Millisecond)
+		}
+		store.down()
+		cut, hits := time.Now(), 0
+		for ; ; hits++ {
+			d, err := s.Take(t.Context(), r)
+			if err != nil {
+				break
+			}
+			if !fromLease(d) {
+				t.Fatal("not from memory")
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+		if took := time.Since(cut); hits < 10 || took > 500*time.Millisecond {
+			t.Errorf("%d served in %v", hits, took)
+		}
+		before := store.leases.Load()
+		for range 100 {
+			if _, err := s.Take(t.Context(), r); !errors.Is(err, errDown) {
+				t.Fatalf("served without a store: %v", err)
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := store.leases.Load() - before; n < 2 || n > 10 {
+			t.Errorf("%d renewals were tried in a second", n)
+		}
+		store.up()
+		time.Sleep(time.Second)
+		leaseStarted(t, s, r, 5*time.Millisecond)
+	})
+}
+
+// TestLeasesAreNeverOver checks that several processes with leases never admit more than a limit
+// allows in any window. Their distances from the store, requests, outages and refunds are random.
+func TestLeasesAreNeverOver(t *testing.T) {
+	type event struct{ at, cost int64 }
+	fixed := func(max int64) stint.Limit {
+		return stint.Limit{Max: max, Window: time.Second, Algorithm: stint.AlgorithmFixed, Leased: true}
+	}
+	hits, all := 0, 0
+	for round, limits := range [][]stint.Limit{
+		{leased(20, time.Second)},
+		{leased(400, time.Second)},
+		{leased(30, time.Second).BurstTimes(3), leased(500, 20*time.Second)},
+		{fixed(100)},
+		{leased(2000, 10*time.Second), fixed(300)},
+	} {
+		over(t, leasing, func(t *testing.T, store *fake, _ *Stack) {
+			chance := rand.New(rand.NewPCG(uint64(round), 7))
+			var mu sync.Mutex
+			log := map[*event]bool{}
+			var processes, callers sync.WaitGroup
+			for range 1 + chance.IntN(4) {
+				far := &fake{Store: store.Store, errs: map[string]error{}}
+				trip := time.Duration(chance.IntN(50)) * time.Millisecond
+				far.change(way{there: trip, back: trip})
+				s := newStack(t, far, leasing)
+				own := rand.New(rand.NewPCG(chance.Uint64(), 7))
+				rate := float64(limits[0].Max) / limits[0].Window.Seconds() * own.Float64() * 1.5
+				take := func(cost int64, refund bool, now int64) {
+					d, err := s.Take(context.Background(), ask("a", cost, limits...))
+					if err != nil || !d.Allowed {
+						return
+					}
+					e := &event{d.Charge.Data().At, cost}
+					if fromLease(d) {
+						e.at = now
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					all++
+					if log[e] = true; !fromLease(d) {
+						return
+					}
+					if hits++; refund && mustAmend(t, s, d.Charge, settleTo(0)).Changed {
+						delete(log, e)
+					}
+				}
+				processes.Go(func() {
+					down := false
+					for until := time.Now().Add(8 * time.Second); time.Now().Before(until); {
+						time.Sleep(time.Duration(own.ExpFloat64() / rate * float64(time.Second)))
+						switch own.IntN(2000) {
+						case 0:
+							if down = !down; down {
+								far.down()
+							} else {
+								far.fail(nil)
+							}
+						case 1:
+							s.drop("a", true)
+						}
+						cost, refund, now := 1+own.Int64N(3), own.IntN(10) == 0, time.Now().UnixMicro()
+						callers.Go(func() { take(cost, refund, now) })
+					}
+				})
+			}
+			processes.Wait()
+			callers.Wait()
+			events := slices.SortedFunc(maps.Keys(log), func(a, b *event) int { return cmp.Compare(a.at, b.at) })
+			for _, limit := range limits {
+				span, sum, first := limit.Window.Microseconds(), int64(0), 0
+				for _, e := range events {
+					sum += e.cost
+					for limit.Algorithm == stint.AlgorithmFixed && events[first].at/span != e.at/span ||
+						limit.Algorithm == stint.AlgorithmSliding && events[first].at <= e.at-span {
+						sum -= events[first].cost
+						first++
+					}
+					if sum > limit.Capacity() {
+						t.Fatalf("seed %d, %s: %d in one window", round, &limit, sum)
+					}
+				}
+			}
+		})
+	}
+	if hits < all/4 {
+		t.Errorf("%d of %d were admitted from memory, so hardly anything was tested", hits, all)
+	}
 }

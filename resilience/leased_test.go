@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/contract"
 )
 
 // The limits of a user, its team and its organization.
@@ -303,4 +304,200 @@ func TestLeasedCostsSettleOnce(t *testing.T) {
 		time.Sleep(3 * maxLease)
 		wantUsed(t, store, "team", ofTeam, before+2)
 	})
+}
+
+// TestAllSubjectsFromMemory checks that a request asks no store if all of its subjects have blocks.
+func TestAllSubjectsFromMemory(t *testing.T) {
+	watch, c := &witness{}, leasing
+	c.Observer = watch
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		leaseTeam(t, s)
+		user, org := leased(1000, time.Hour), ask("org", 1, ofOrg).Claims[0]
+		for s.leases.held(&ask("user", 1, user).Claims[0]) < 20 {
+			mustDecide(t, s, ask("user", 10, user))
+			time.Sleep(time.Millisecond)
+		}
+		held, before := s.leases.held(&org), watch.by(SourceLease)
+		for range 3 {
+			d := mustDecide(t, s, member("user", 2, user))
+			if got := d.Charge.Data().Leased; got != 0b111 || d.Usages()[2].Used != d.States()[2].Used {
+				t.Errorf("leased: %b", got)
+			}
+		}
+		if got := held - s.leases.held(&org); got != 6 {
+			t.Errorf("%d taken of the organization, want 6", got)
+		}
+		if n := watch.by(SourceLease) - before; n != 3 {
+			t.Errorf("%d were observed as decided from memory, want 3", n)
+		}
+	})
+}
+
+// TestPartsAndPlaces checks that a place beside leased limits is kept and released in the store.
+func TestPartsAndPlaces(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		leaseTeam(t, s)
+		r := and(ask("user", 1, stint.Concurrency(1, time.Minute)), ask("org", 1, ofOrg))
+		d := mustDecide(t, s, r)
+		if !d.Allowed || d.Charge.Data().Leased != 0b10 {
+			t.Fatalf("got %+v", d)
+		}
+		if !mustAmend(t, s, d.Charge, extend).Changed {
+			t.Error("not held")
+		}
+		wantAdmitted(t, s, 1, r, 0)
+		if !mustAmend(t, s, d.Charge, release).Changed {
+			t.Error("not released")
+		}
+		if d := mustDecide(t, s, r); !d.Allowed || contract.FromStore(&d.Charge) {
+			t.Errorf("got %+v", d)
+		}
+	})
+}
+
+// TestDeniedRequestsLeaseNothing checks that requests that are denied by their user's own limit do
+// not count as demand of the team.
+func TestDeniedRequestsLeaseNothing(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		leaseTeam(t, s)
+		for range 20 {
+			wantAdmitted(t, s, 1, member("mallory", 50_000, ofUser), 0)
+			time.Sleep(10 * time.Millisecond)
+		}
+		wantAdmitted(t, store, 1, ask("team", 80_000, ofTeam), 1)
+	})
+}
+
+// TestOutageBesideLeases checks that what the store says of a user beside leased limits, namely its
+// usage and its bans, is known when the store fails.
+func TestOutageBesideLeases(t *testing.T) {
+	cases := map[string]bool{"used up": false, "banned": true}
+	each(t, cases, leasing, func(t *testing.T, store *fake, s *Stack, banned bool) {
+		r := member("user", 20, ofUser)
+		r.Failure = &stint.FailurePolicy{}
+		r.Bans, r.Claims[1].Shared, r.Claims[2].Shared = &applyBans, true, true
+		if banned {
+			ban := stint.Command{Kind: stint.CommandBan, Subject: "user", For: time.Hour}
+			if err := store.Store.Command(t.Context(), ban); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := mustDecide(t, s, r); d.Banned != banned || d.Allowed == banned { // of all three, in one call
+			t.Fatalf("got %+v", d)
+		}
+		leaseTeam(t, s)
+		store.fail(refusedCall())
+		if d := mustDecide(t, s, r); d.Allowed || d.Banned != banned {
+			t.Errorf("allowed %v, banned %v", d.Allowed, d.Banned)
+		}
+	})
+}
+
+// TestPartThenWhole checks that this process gives each unit back once if a part of a charge is
+// settled, and then the whole.
+func TestPartThenWhole(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		limit := stint.PerHour(10)
+		d := mustDecide(t, s, and(ask("a", 5, limit), ask("b", 5, limit)))
+		mustAmend(t, s, d.Charge.Part(0), settleTo(0))
+		wantAdmitted(t, s, 1, ask("a", 10, limit), 1)
+		mustAmend(t, s, d.Charge, settleTo(0))
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 1, ask("a", 5, limit), 0)
+		wantAdmitted(t, s, 1, ask("b", 10, limit), 1)
+	})
+}
+
+// TestPartsOfACharge checks that settling a part of a charge leaves the other parts as they are.
+func TestPartsOfACharge(t *testing.T) {
+	for _, cost := range []int64{0, 20} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			place, hour := stint.Concurrency(2, time.Minute), stint.PerHour(10)
+			r := and(oneUnit("a", place, hour), ask("a", 5, stint.PerDay(100).WithName("budget")))
+			d := mustDecide(t, s, r)
+			wantOnce(t, s, d.Charge.Part(1), settleTo(cost), true)
+			store.fail(refusedCall())
+			wantUsed(t, s, "a", place, 1)
+			wantUsed(t, s, "a", hour, 1)
+			wantAdmitted(t, s, 5, r, 1)
+		})
+	}
+}
+
+// TestRefundOfAnOlderUnit checks that a refund takes off the unit that it is about, and not a newer
+// unit that was granted in the same part of the window: the newer unit would leave its window too
+// early.
+func TestRefundOfAnOlderUnit(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		r := oneUnit("a", stint.PerHour(100))
+		store.down()
+		first := mustDecide(t, s, r)
+		time.Sleep(3 * time.Minute) // meanwhile the unit has become a debt
+		mustDecide(t, s, r)
+		wantOnce(t, s, first.Charge, settleTo(0), true)
+		store.up()
+		time.Sleep(5 * time.Second)
+		r.Mode = stint.ModePeek
+		d := mustDecide(t, store, r)
+		if u := d.Usages()[0]; u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
+			t.Errorf("%d used, fully reset in %v, want the unit of 5 s ago", u.Used, u.ResetAfter)
+		}
+	})
+}
+
+// TestShareAndSettlements checks that settlements count in the share of a process.
+func TestShareAndSettlements(t *testing.T) {
+	over(t, among(2), func(t *testing.T, store *fake, s *Stack) {
+		store.fail(refusedCall())
+		total := 0
+		for range 20 {
+			if d := mustDecide(t, s, oneUnit("a", stint.PerHour(20))); d.Allowed {
+				mustAmend(t, s, d.Charge, settleTo(2))
+				total += 2
+			}
+		}
+		if total != 10 {
+			t.Errorf("%d units by one of two processes under 20", total)
+		}
+	})
+}
+
+// TestSettledApart checks that the quantities of one claim, and the claims of one subject, are
+// settled separately, and each once, whether or not the store is available.
+func TestSettledApart(t *testing.T) {
+	in, out := stint.PerDay(1000).WithName("in"), stint.PerDay(1000).WithName("out")
+	quantities := held(ask("a", 100, in, out))
+	claims := held(and(ask("a", 100, in), ask("a", 100, out)))
+	for kind, r := range map[string]stint.Request{"quantities": quantities, "claims": claims} {
+		for _, byStore := range []bool{true, false} {
+			t.Run(fmt.Sprint(kind, ", granted by the store ", byStore), func(t *testing.T) {
+				each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+					mustDecide(t, s, ask("a", 10, in, out))
+					if !byStore {
+						fail(store)
+					}
+					d := mustDecide(t, s, r)
+					fail(store)
+					for i, costs := range []stint.Costs{{"in": 30}, {"out": 150}} {
+						c := d.Charge
+						if kind == "claims" {
+							c = c.Part(i)
+						}
+						wantOnce(t, s, c, stint.Amendment{Kind: stint.AmendSettle, Costs: costs}, true)
+					}
+					used := ask("a", 1, in, out)
+					used.Mode = stint.ModePeek
+					now := mustDecide(t, s, used)
+					if u := now.Usages(); now.Degraded && (u[0].Used < 40 || u[0].Used > 110 || u[1].Used != 160) {
+						t.Errorf("without the store: %+v used, want 40 to 110, and 160", u)
+					}
+					time.Sleep(time.Second)
+					store.up()
+					time.Sleep(10 * time.Second)
+					wantUsed(t, store, "a", in, 40)
+					wantUsed(t, store, "a", out, 160)
+				})
+			})
+		}
+	}
 }
