@@ -2,6 +2,8 @@ package resilience
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,4 +105,83 @@ func TestAllowedBeforeADebtWasCharged(t *testing.T) {
 			t.Error("admitted 17 of 16")
 		}
 	})
+}
+
+// TestAnswersOfABatch checks that what is left is known exactly after the answers of a batch, which
+// have one instant, and whose callers wake up in any order.
+func TestAnswersOfABatch(t *testing.T) {
+	each(t, eachKind(1, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+		store.change(way{there: time.Millisecond}) // so that requests wait for each other
+		r := oneUnit("a", limit)
+		var callers sync.WaitGroup
+		for range 10 {
+			callers.Go(func() {
+				if d := mustDecide(t, s, r); !d.Allowed || d.Degraded {
+					t.Errorf("allowed %v, degraded %v", d.Allowed, d.Degraded)
+				}
+			})
+		}
+		callers.Wait()
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 20, r, 10)
+	})
+}
+
+// TestAnswersInAnyOrder checks that a process which learns of answers in any order never takes what
+// is used for less, and knows it exactly: at once if the answers are of one instant, or after the
+// next answer.
+func TestAnswersInAnyOrder(t *testing.T) {
+	for _, apart := range []time.Duration{0, time.Millisecond} {
+		each(t, eachKind(1, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+			for seed := range uint64(50) {
+				r := oneUnit(fmt.Sprint(seed), limit)
+				var answers []stint.Decision
+				for range 10 {
+					answers = append(answers, mustDecide(t, store.Store, r))
+					time.Sleep(apart)
+				}
+				for n, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(answers)) {
+					s.ledger.answered(&r, &answers[i], uint64(n+1), s.ledger.now(), false)
+				}
+				store.fail(refusedCall())
+				want := 10
+				if apart > 0 {
+					if used := usedOf(t, s, r.Claims[0].Subject, limit); used < 10 {
+						t.Errorf("order %d: %d known to be used, want 10", seed, used)
+					}
+					store.fail(nil)
+					wantAdmitted(t, s, 1, r, 1)
+					store.fail(refusedCall())
+					want = 9
+				}
+				wantAdmitted(t, s, 20, r, want)
+				store.fail(nil)
+			}
+		})
+	}
+}
+
+// TestAllowedAfterANewerDenial checks that an answer that allows, and comes after a newer one that
+// denies, makes no room, whether its caller still waits for it or not.
+func TestAllowedAfterANewerDenial(t *testing.T) {
+	for _, budget := range []time.Duration{time.Second, 15 * time.Millisecond} {
+		c := alone
+		c.Failure.Budget = budget
+		each(t, eachKind(1, time.Hour), c, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
+			r := oneUnit("a", limit)
+			store.change(way{back: 50 * time.Millisecond})
+			var caller sync.WaitGroup
+			caller.Go(func() { wantAdmitted(t, s, 1, r, 1) })
+			time.Sleep(20 * time.Millisecond)
+			admitted(t, store, 19, r) // by others
+			store.change(way{})
+			if d := mustDecide(t, s, r); d.Allowed || d.Degraded {
+				t.Errorf("the second is allowed %v, degraded %v", d.Allowed, d.Degraded)
+			}
+			caller.Wait()
+			time.Sleep(40 * time.Millisecond)
+			store.fail(refusedCall())
+			wantAdmitted(t, s, 20, r, 0)
+		})
+	}
 }

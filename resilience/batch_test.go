@@ -378,3 +378,101 @@ func TestHurriedCallers(t *testing.T) {
 		}
 	})
 }
+
+// TestASlowStoreHoldsUpNobody checks that a store that is far away decides every request that it
+// can answer in time: none has to wait for those before it.
+func TestASlowStoreHoldsUpNobody(t *testing.T) {
+	for _, trip := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 12 * time.Millisecond} {
+		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+			store.change(way{there: trip})
+			mustDecide(t, s, oneUnit("first")) // from then on it is known how far away the store is
+			var group sync.WaitGroup
+			for i := range 1000 {
+				group.Go(func() {
+					if d := mustDecide(t, s, oneUnit(fmt.Sprint(i%7))); d.Degraded {
+						t.Errorf("%v away: the store did not decide", trip)
+					}
+				})
+				time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
+			}
+			group.Wait()
+		})
+	}
+}
+
+// TestAnswersAreCountedBeforeTheirCallersGoOn checks that a caller that is back finds its own answer
+// counted, and those before it in the same call.
+func TestAnswersAreCountedBeforeTheirCallersGoOn(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		const callers = 50
+		store.reply(func(c *driver.Call) {
+			if c.Decision.Usages()[0].Used == callers {
+				store.fail(refusedCall())
+			}
+		})
+		store.change(way{there: time.Millisecond})
+		var group sync.WaitGroup
+		for range callers {
+			group.Go(func() {
+				d := mustDecide(t, s, oneUnit("a"))
+				used := d.Usages()[0].Used
+				if known := usedOf(t, s, "a", stint.PerHour(1000)); known < used {
+					t.Errorf("%d were used, but %d are known to be", used, known)
+				}
+			})
+		}
+		group.Wait()
+	})
+}
+
+// TestDeadlinesOfOneFlight checks that each caller of a flight waits until its own deadline. One that
+// is answered too late gets a local decision, and what the store charged is its charge. One with more
+// time gets the store's answer.
+func TestDeadlinesOfOneFlight(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{there: time.Millisecond, back: 19 * time.Millisecond})
+		var group sync.WaitGroup
+		for range eagerFlights { // so that the others gather
+			call(&group, t.Context(), s, within(time.Second, oneUnit("before")))
+		}
+		limit := stint.PerHour(3)
+		hurried := call(&group, t.Context(), s, within(5*time.Millisecond, oneUnit("a", limit)))
+		unhurried := call(&group, t.Context(), s, within(50*time.Millisecond, oneUnit("a", limit)))
+		group.Wait()
+		if hurried.err != nil || !hurried.d.Allowed || !hurried.d.Degraded || hurried.took != 5*time.Millisecond {
+			t.Errorf("the hurried caller: %+v", hurried)
+		}
+		if unhurried.err != nil || !unhurried.d.Allowed || unhurried.d.Degraded {
+			t.Errorf("the other one: %+v", unhurried)
+		}
+		synctest.Wait()
+		wantUsed(t, store, "a", limit, 2)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 5, oneUnit("a", limit), 1)
+		store.up()
+		if done := mustAmend(t, s, hurried.d.Charge, settleTo(0)); !done.Changed {
+			t.Error("the late charge is not refunded")
+		}
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", limit, 2)
+	})
+}
+
+// TestAtMostSoManyFlights checks that requests are decided at once while all calls that may be under
+// way are late, and that the store is asked again once they have been given up.
+func TestAtMostSoManyFlights(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{silent: true})
+		wantAdmitted(t, s, maxFlights, oneUnit("a"), maxFlights)
+		start := time.Now()
+		if d := mustDecide(t, s, oneUnit("a")); !d.Degraded || !d.Allowed || len(store.batches()) != maxFlights ||
+			time.Since(start) != 0 {
+			t.Errorf("degraded %v after %v, %d calls", d.Degraded, time.Since(start), len(store.batches()))
+		}
+		store.change(way{})
+		time.Sleep(2 * time.Second)
+		if d := mustDecide(t, s, oneUnit("a")); d.Degraded {
+			t.Error("the store is not asked again")
+		}
+	})
+}

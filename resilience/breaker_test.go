@@ -341,3 +341,21 @@ func TestBreakerWithoutPings(t *testing.T) {
 		})
 	}
 }
+
+// TestSilenceOpensTheBreaker checks that a call that is not answered in time is a failure, and that
+// what the store answers later does not count.
+func TestSilenceOpensTheBreaker(t *testing.T) {
+	c := strict
+	c.Failure.Mode = stint.FailAllow // nothing is refunded, which would work
+	each(t, map[string]way{"silent": {silent: true}, "late": {back: 20 * time.Millisecond}}, c,
+		func(t *testing.T, store *fake, s *Stack, to way) {
+			store.change(to)
+			for range 4 {
+				takes(s, 1)
+				time.Sleep(10 * time.Millisecond) // a late answer comes
+			}
+			wantState(t, s, "closed")
+			takes(s, 1)
+			wantState(t, s, "open")
+		})
+}

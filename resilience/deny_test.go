@@ -1,11 +1,15 @@
 package resilience
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
@@ -481,6 +485,71 @@ func TestDenialsAreToldApart(t *testing.T) {
 		g.want(changed, false, fromMemory)
 		g.want(base(), false, fromMemory)
 	})
+}
+
+// TestDenialFromMemoryIsTheCallers checks that a denial from memory tells of all its limits, and that
+// callers may do as they like with it.
+func TestDenialFromMemoryIsTheCallers(t *testing.T) {
+	remembering(t, func(g denyRig) {
+		request := func() stint.Request { // in memory of its own
+			r := and(ask("user", 1, stint.PerHour(10), stint.PerDay(20)), ask("all", 1, stint.PerHour(1), stint.PerDay(5)))
+			r.Claims[1].Scope = "x"
+			return r
+		}
+		g.want(request(), true, fromStore)
+		first := g.want(request(), false, fromStore)
+		first.Usages()[2].Used = 99
+		for range 2 {
+			r := request()
+			d := g.want(r, false, fromMemory)
+			if d.Key() != "all:x" || d.Denier != 2 || *d.Decisive().Limit != stint.PerHour(1) ||
+				len(d.States()) != 4 || d.States()[2].Used != 1 {
+				g.Errorf("key %q, denier %d, limit %s, states %+v", d.Key(), d.Denier, *d.Decisive().Limit, d.States())
+			}
+			if !d.Charge.IsZero() || !reflect.DeepEqual(d.Charge.Claims(), r.Claims) {
+				g.Errorf("the charge is not that of its request: %+v", d.Charge)
+			}
+			d.Usages()[2].Used = 98
+		}
+	})
+}
+
+// TestDenialsHoldLittle checks that a denial takes the place of an older one of the same key, and
+// keeps nothing of its request alive. The table is as large as it should be.
+func TestDenialsHoldLittle(t *testing.T) {
+	c := newDenyCache(Config{}.withDefaults())
+	const keys = 50
+	var requests []weak.Pointer[[2]stint.Limit]
+	for i := range 2 * keys {
+		limits := &[2]stint.Limit{stint.PerDay(1), stint.PerHour(1)}
+		requests = append(requests, weak.Make(limits))
+		r := ask(fmt.Sprint(i%keys), 1, limits[:]...)
+		d := deniedFor(&r, i)
+		c.remember(c.identify(&r), &r, &d, time.Now())
+	}
+	runtime.GC()
+	held, alive := 0, 0
+	for i := range c.sets {
+		for k := range c.sets[i] {
+			if c.sets[i][k].denial.Load() != nil {
+				held++
+			}
+		}
+	}
+	for _, r := range requests[:len(requests)-1] { // the last one may still be on the stack
+		if r.Value() != nil {
+			alive++
+		}
+	}
+	if held != keys || alive != 0 {
+		t.Errorf("%d denials of %d keys are held, and %d requests", held, keys, alive)
+	}
+	for entries, want := range map[int]int{0: 1 << 16, 1: 4, 5: 8, 64: 64, 65: 128} {
+		c := newDenyCache(Config{Denials: entries}.withDefaults())
+		if room := len(c.sets) * len(denialSet{}); room != want {
+			t.Errorf("Denials %d: room for %d, want %d", entries, room, want)
+		}
+	}
 }
 
 // deniedFor is a denial of a request, with n used and a retry-after of n seconds more than an hour.

@@ -54,3 +54,30 @@ func TestLookingInsideEnds(t *testing.T) {
 		}
 	})
 }
+
+// TestLookingInsideIsNoSuccess checks that a store that can be read is not taken for one that can
+// charge: one that is full, or has become a replica, still shows what it knows.
+func TestLookingInsideIsNoSuccess(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		look := func(want error) {
+			t.Helper()
+			for op, look := range looks(s) {
+				if err := look(); !errors.Is(err, want) {
+					t.Errorf("%s: %v, want %v", op, err, want)
+				}
+			}
+		}
+		store.fail(storeError(stint.KindFull), opTake)
+		for range 5 {
+			wantState(t, s, "closed")
+			look(nil)
+			takes(s, 1)
+		}
+		wantState(t, s, "open")
+		look(errBreakerOpen)
+		untilPinged()
+		wantState(t, s, "half-open") // it can be pinged,
+		look(nil)                    // and looked at even if nobody ever charges,
+		wantState(t, s, "half-open") // which is still to be tried
+	})
+}

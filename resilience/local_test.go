@@ -489,3 +489,26 @@ func TestPartOfALocalChargeIsSettled(t *testing.T) {
 		check(store)
 	})
 }
+
+// TestBanThroughAnOutage checks that a ban that is in force when the store goes away lasts as long as
+// it would have, and not longer.
+func TestBanThroughAnOutage(t *testing.T) {
+	each(t, failures, alone, func(t *testing.T, store *fake, s *Stack, fail func(*fake)) {
+		r := oneUnit("a", stint.PerSecond(2))
+		r.Bans = banAfter(3, 90*time.Second)
+		wantAdmitted(t, s, 5, r, 2)
+		end := time.Now().Add(90 * time.Second)
+		fail(store)
+		for range 9 {
+			d := mustDecide(t, s, r)
+			if left := time.Until(end); d.Allowed || !d.Banned || d.RetryAfter < left {
+				t.Fatalf("allowed %v, banned %v, retry after %v, want %v", d.Allowed, d.Banned, d.RetryAfter, left)
+			}
+			time.Sleep(9999 * time.Millisecond)
+		}
+		time.Sleep(time.Until(end.Add(lateBy))) // a ban that an answer tells of begins when that comes
+		if d := mustDecide(t, s, r); !d.Allowed || d.Banned {
+			t.Errorf("at the end: allowed %v, banned %v, retry after %v", d.Allowed, d.Banned, d.RetryAfter)
+		}
+	})
+}

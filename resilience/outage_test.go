@@ -3,6 +3,8 @@ package resilience
 import (
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,5 +158,108 @@ func TestMovingSlotIsNoOutage(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		wantLog(t, logs, 0, 0, 0)
 		wantUsed(t, store, "a", stint.PerHour(3), 3)
+	})
+}
+
+// TestFlappingIsOneOutage checks that a store that comes and goes nine times a second has one outage.
+func TestFlappingIsOneOutage(t *testing.T) {
+	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
+		for range 227 {
+			store.fail(refusedCall())
+			admitted(t, s, 5, oneUnit("a"))
+			store.up()
+			mustDecide(t, s, oneUnit("a"))
+			time.Sleep(110 * time.Millisecond)
+		}
+		wantLog(t, logs, 1, 2, 0)
+		time.Sleep(2 * time.Second)
+		wantLog(t, logs, 1, 2, 1)
+		if n := logs.count(slog.LevelInfo, "decisions_without_it=1135"); n != 1 {
+			t.Errorf("the decisions are not all told: %s", logs)
+		}
+	})
+}
+
+// TestRejectedCredentialsAreLogged checks that a store that rejects our credentials is logged as
+// such, at once, also if that becomes known during an outage. F29
+func TestRejectedCredentialsAreLogged(t *testing.T) {
+	logged(t, alone, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
+		store.fail(storeError(stint.KindAuth))
+		for range 50 {
+			admitted(t, s, 10, oneUnit("a"))
+			time.Sleep(500 * time.Millisecond)
+		}
+		if n, m := logs.count(slog.LevelError, "password"), logs.count(slog.LevelWarn, ""); n != 3 || m != 0 {
+			t.Errorf("%d errors and %d warnings in 25 s, want 3 and none: %s", n, m, logs)
+		}
+		store.up()
+		time.Sleep(3 * time.Second)
+		wantLog(t, logs, 1, 2, 1)
+		store.down() // another outage, which turns out to be a wrong password
+		mustDecide(t, s, oneUnit("a"))
+		wantLog(t, logs, 2, 2, 1)
+		store.fail(storeError(stint.KindAuth))
+		_ = s.Command(t.Context(), stint.Command{Kind: stint.CommandUnban, Subject: "a"})
+		synctest.Wait()
+		if n := logs.count(slog.LevelError, "password"); n != 4 {
+			t.Errorf("%d errors after a command, want 4: %s", n, logs)
+		}
+	})
+}
+
+// TestRecoveryWithoutRequests checks that a process finds out by itself that its store is well again,
+// although no request comes, and not before.
+func TestRecoveryWithoutRequests(t *testing.T) {
+	for _, mode := range []stint.FailureMode{stint.FailLocal, stint.FailError} {
+		for kind, ops := range map[stint.StoreErrorKind][]string{
+			stint.KindUnreachable: nil,
+			stint.KindFull:        {opTake}, // it can be read
+		} {
+			c := Config{Failure: stint.FailurePolicy{Mode: mode}, Instances: 1}
+			logged(t, c, func(t *testing.T, store *fake, s *Stack, logs *logbook) {
+				store.fail(storeError(kind), ops...)
+				for i := range 10 {
+					_, _ = s.Take(t.Context(), oneUnit(fmt.Sprint(i)))
+				}
+				for range 60 {
+					time.Sleep(time.Second)
+					if synctest.Wait(); s.Breaker() == "closed" {
+						t.Fatal("the breaker is closed")
+					}
+				}
+				wantLog(t, logs, 1, 6, 0)
+				store.up()
+				time.Sleep(3 * time.Second)
+				wantState(t, s, "closed")
+				wantLog(t, logs, 1, 6, 1)
+			})
+		}
+	}
+}
+
+// writerFunc writes what is logged.
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// TestCallFailsAtTheEndOfAnOutage checks that a call that fails while the end of an outage is logged
+// begins another one.
+func TestCallFailsAtTheEndOfAnOutage(t *testing.T) {
+	logs, c := new(logbook), alone
+	var s *Stack
+	var failed atomic.Bool
+	c.Logger = slog.New(slog.NewTextHandler(writerFunc(func(p []byte) (int, error) {
+		if strings.Contains(string(p), "is available again") && failed.CompareAndSwap(false, true) {
+			s.outage.decisions.Add(1) // as failed does first; its goroutine has to wait for the CPU then
+		}
+		return logs.Write(p)
+	}), nil))
+	over(t, c, func(t *testing.T, store *fake, stack *Stack) {
+		s = stack
+		store.down()
+		mustDecide(t, s, oneUnit("a"))
+		store.up()
+		time.Sleep(10 * time.Second)
+		wantLog(t, logs, 2, 0, 2)
 	})
 }

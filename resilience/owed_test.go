@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -206,4 +207,98 @@ func TestShortLimitBesideALongOne(t *testing.T) {
 				time.Sleep(time.Second)
 			}
 		})
+}
+
+// TestAnswerFromBeforeARefund checks that a charge counts whose answer comes after the refund of an
+// earlier one, although it was made before that.
+func TestAnswerFromBeforeARefund(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		a, b := stint.PerHour(10), stint.PerHour(1)
+		var callers sync.WaitGroup
+		store.change(way{back: 8 * time.Millisecond})
+		callers.Go(func() { wantAdmitted(t, s, 1, and(oneUnit("a", a), oneUnit("b", b)), 0) }) // overruled
+		time.Sleep(time.Millisecond)
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 1, oneUnit("b", b), 1)
+		store.fail(nil)
+		time.Sleep(6 * time.Millisecond)
+		callers.Go(func() { wantAdmitted(t, s, 1, ask("a", 5, a), 1) })
+		callers.Wait()
+		if store.amends.Load() == 0 {
+			t.Fatal("nothing was refunded before the second answer")
+		}
+		store.fail(refusedCall())
+		wantAdmitted(t, s, 10, oneUnit("a", a), 5)
+	})
+}
+
+// TestMemoryOfALongOutage checks that the memory for what is owed is bounded, however long an outage
+// lasts, and that all of it is charged afterwards.
+func TestMemoryOfALongOutage(t *testing.T) {
+	testkit.SkipUnderRace(t)
+	const seconds, calls, cost = 150, 200, 100
+	each(t, map[string]int{"one": 1, "many": 1000}, Config{Instances: 1},
+		func(t *testing.T, store *fake, s *Stack, subjects int) {
+			limit := stint.PerHour(1 << 40)
+			take := func(i int) { wantAdmitted(t, s, 1, ask(fmt.Sprint("subject", i%subjects), cost, limit), 1) }
+			for i := range subjects {
+				take(i) // with the store
+			}
+			store.down()
+			before := heapInUse()
+			for n := range seconds * calls {
+				if take(n); n%20 == 19 {
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+			if grown := heapInUse() - before; grown > 4<<20 {
+				t.Errorf("%d KiB more in use after the outage", grown>>10)
+			}
+			store.up()
+			time.Sleep(10 * time.Minute)
+			for i := range subjects {
+				wantUsed(t, store, fmt.Sprint("subject", i), limit, int64(cost*(seconds*calls/subjects+1)))
+			}
+		})
+}
+
+// TestStoreThatComesAndGoes checks, for the race detector, that a process has the same limit with the
+// store and without, while many ask. What was overruled is given back, so all of the limit is
+// admitted in the end, and the store counts exactly that.
+func TestStoreThatComesAndGoes(t *testing.T) {
+	c := alone
+	c.Failure.Budget = patient.Budget
+	over(t, c, func(t *testing.T, store *fake, s *Stack) {
+		hour := stint.PerHour(500)
+		var total atomic.Int64
+		var callers sync.WaitGroup
+		for i := range 8 {
+			callers.Go(func() {
+				for k := range 500 {
+					r := oneUnit("hot", hour)
+					if k%3 == 0 {
+						r = and(r, oneUnit(fmt.Sprint("cold", k%7), stint.PerHour(1<<40)))
+					}
+					total.Add(int64(admitted(t, s, 1, r)))
+					switch {
+					case i == 0 && k%10 == 0:
+						store.fail(refusedCall())
+					case i == 0 && k%10 == 5:
+						store.fail(nil)
+					}
+					time.Sleep(time.Duration(k%3) * time.Microsecond)
+				}
+			})
+		}
+		callers.Wait()
+		store.up()
+		for range 10 {
+			time.Sleep(5 * time.Second)
+			total.Add(int64(admitted(t, s, 500, oneUnit("hot", hour))))
+		}
+		if n := total.Load(); n != hour.Max {
+			t.Errorf("%d admitted, want %d", n, hour.Max)
+		}
+		wantUsed(t, store, "hot", hour, hour.Max)
+	})
 }

@@ -335,3 +335,24 @@ func TestRefundAfterAReset(t *testing.T) {
 		})
 	}
 }
+
+// TestAmendmentAfterACanceledOne checks that an amendment whose caller has given up before it began
+// changes nothing, and can be made again.
+func TestAmendmentAfterACanceledOne(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		store.down()
+		d := mustDecide(t, s, named(oneUnit("a"), "x"))
+		store.up()
+		time.Sleep(time.Second)
+		wantUsed(t, store, "a", stint.PerHour(1000), 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if done, err := s.Amend(ctx, d.Charge, settleTo(0)); done.Changed || !errors.Is(err, context.Canceled) {
+			t.Errorf("canceled: %+v, %v", done, err)
+		}
+		if done := mustAmend(t, s, d.Charge, settleTo(0)); !done.Changed {
+			t.Error("the second changed nothing")
+		}
+		wantUsed(t, store, "a", stint.PerHour(1000), 0)
+	})
+}

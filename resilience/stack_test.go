@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint"
@@ -116,6 +117,42 @@ func (s leaseAll) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 func (s leaseAll) Command(ctx context.Context, c stint.Command) error {
 	c.Limits = s.mark(c.Limits)
 	return s.Store.Command(ctx, c)
+}
+
+// announcing is a fake store that announces what other processes do.
+type announcing struct{ *fake }
+
+func (a announcing) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
+	return a.Store.Announcements(ctx, f)
+}
+
+// TestStacksHearOfEachOther checks that a process hears of what another one refunds, resets or gives
+// back, and no longer repeats its denials.
+func TestStacksHearOfEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := announcing{newFake(t)}
+		s, theirs := newStack(t, store, remembers), store.Store
+		synctest.Wait() // until it listens
+		r := oneUnit("a", stint.PerHour(1))
+		d := mustDecide(t, s, r)
+		for name, giveBack := range map[string]func() error{
+			"refund": func() error { _, err := theirs.Amend(t.Context(), d.Charge, settleTo(0)); return err },
+			"reset":  func() error { return theirs.Command(t.Context(), resetOf(r.Claims[0])) },
+			"give back": func() error {
+				return theirs.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
+					Limits: r.Claims[0].Limits, Units: 1})
+			},
+		} {
+			wantAdmitted(t, s, 2, r, 0)
+			if err := giveBack(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if d = mustDecide(t, s, r); !d.Allowed {
+				t.Fatalf("denied after a %s", name)
+			}
+		}
+	})
 }
 
 // Every decision is observed once, with its source. What answers from memory can be switched off.
