@@ -203,7 +203,10 @@ func TestPerMessageAfterReturn(t *testing.T) {
 		if err := s.RecvMsg(m); err != nil {
 			return err
 		}
-		receiving.Go(func() { _ = echoAll(s) })
+		receiving.Go(func() {
+			for s.RecvMsg(&wrapperspb.StringValue{}) == nil { // only one goroutine may send
+			}
+		})
 		return s.SendMsg(m)
 	}
 	conn := streamServer(t, config, chat, grpclimit.MessageServerInterceptor)
