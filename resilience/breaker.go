@@ -25,7 +25,8 @@ var errBreakerOpen = errors.New("the breaker is open")
 // Invalid requests, callers that give up, and a Cluster slot that is being moved do not count,
 // because they prove nothing about the store. Failures are in a row only if each call began after
 // the previous failure was known. So one lost packet counts as one failure, even if it delays many
-// calls.
+// calls. While no further call can be made because none of those under way is answered, each time
+// budget counts as a failure; see stillSilent.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
 // breaker lets one call through. If that call succeeds too, the breaker closes. If the call fails,

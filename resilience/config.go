@@ -24,8 +24,9 @@ type Config struct {
 	// LocalBytes bounds the memory for deciding without the store. The default is 64 MiB. When the
 	// memory is full, the subjects that have used the least of their limits are forgotten first.
 	LocalBytes int64
-	// BreakerFailures is the number of failed calls in a row that opens the breaker. The default
-	// is 5.
+	// BreakerFailures is the number of failed calls in a row that opens the breaker. While the
+	// process cannot make further calls because none is answered, each time budget counts as a
+	// failed call. The default is 5.
 	BreakerFailures int
 	// BreakerProbe is the interval at which an open breaker pings the store, give or take a fifth.
 	// The default is 250 ms.
