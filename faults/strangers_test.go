@@ -43,8 +43,8 @@ func TestF49(t *testing.T) {
 			most        int // calls that go on
 		}{
 			{"messages for Envoy's service", connections, half(rls.RateLimitService_ShouldRateLimit_FullMethodName), 0},
-			{"messages for Health/Check", connections, half(healthpb.Health_Check_FullMethodName), 256},
-			{"messages for Health/Watch", connections, half(healthpb.Health_Watch_FullMethodName), 256},
+			{"messages for Health/Check", connections, half(healthpb.Health_Check_FullMethodName), 128},
+			{"messages for Health/Watch", connections, half(healthpb.Health_Watch_FullMethodName), 128},
 			{"Watch streams", watching, func(c *hostileConn) {
 				for i := range watches {
 					c.watch(uint32(2*i+1), healthpb.Health_Watch_FullMethodName)

@@ -38,7 +38,8 @@ const (
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on the resources that callers without a token can use, about a hundred megabytes in all.
+// Bounds on the resources that callers without a token can use, about a hundred megabytes in all
+// while a few hundred connections are open.
 // maxHealth applies to each connection; the other bounds apply to all connections together. When
 // one of these other bounds is reached, the server ends the oldest connection or call.
 const (
@@ -48,8 +49,9 @@ const (
 	// one for its next check.
 	maxNewConns = 2048
 	// maxPendingCalls is the maximum number of calls to the health service whose message has not
-	// arrived yet. A well-behaved client sends the message together with the header.
-	maxPendingCalls = 256
+	// arrived yet. A well-behaved client sends the message together with the header. Each of these
+	// calls can make the server keep maxMessage bytes.
+	maxPendingCalls = 128
 	// maxWatches is the maximum number of open streams of the health service. Envoy opens none.
 	maxWatches = 1024
 	// maxHealth is the maximum number of calls to the health service in progress on one connection.
