@@ -24,9 +24,8 @@ const (
 // of arrival.
 //
 // A request is sent at once, unless a few flights are already under way. Then it waits, together
-// with other requests, until one of these flights is answered. It waits for at most half a
-// millisecond, or an eighth of the duration of the last flight if that is longer, unless maxFlights
-// are under way.
+// with other requests, until one of these flights is answered, but only for a short time (see
+// gather) unless maxFlights are under way.
 //
 // Every caller is answered by its deadline, and a request whose caller has given up is not sent. So
 // neither a canceled context nor a store that never answers delays other requests.

@@ -84,6 +84,29 @@ func TestRequestsGather(t *testing.T) {
 	})
 }
 
+// A request that gathers with others is answered in time if the store needs almost the whole budget.
+func TestGatheringMakesNoRequestLate(t *testing.T) {
+	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
+		const slow = contract.DefaultBudget * 9 / 10
+		store.change(way{back: slow})
+		mustDecide(t, s, oneUnit("first"))
+		var group sync.WaitGroup
+		var callers []*caller
+		for range 10 {
+			callers = append(callers, call(&group, t.Context(), s, oneUnit("a")))
+		}
+		group.Wait()
+		for i, c := range callers {
+			if c.err != nil || c.d.Degraded {
+				t.Errorf("caller %d: degraded %v, %v after %v", i, c.d.Degraded, c.err, c.took)
+			}
+		}
+		if n := len(store.batches()); n != 4 { // one for the first, two at once, one for the rest
+			t.Errorf("%d calls, want 4", n)
+		}
+	})
+}
+
 // An answer that is there by the time a caller notices its deadline is the decision.
 func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {

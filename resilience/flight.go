@@ -17,8 +17,8 @@ const (
 	maxFlights = 8
 	// maxBatch is the maximum number of requests that are sent together.
 	maxBatch = 1024
-	// gatherTime is the minimum time that requests wait before a further flight starts, if none of
-	// the flights under way is answered in the meantime.
+	// gatherTime is how long requests to a fast store wait before a further flight starts, if none
+	// of the flights under way is answered in the meantime.
 	gatherTime = 500 * time.Microsecond
 	// lateTime is the time for which the answer to a flight is awaited after its callers'
 	// deadlines.
@@ -202,8 +202,11 @@ func (b *batch) next(f *flight) *flight {
 }
 
 // gather returns how long requests wait before a further flight starts, if none of the flights
-// under way is answered in the meantime.
-func (b *batch) gather() time.Duration { return max(gatherTime, b.took/maxFlights) }
+// under way is answered in the meantime. It leaves half of the time that the last flight did not
+// need, so that requests to a slow store are not late because they waited.
+func (b *batch) gather() time.Duration {
+	return min(max(gatherTime, b.took/maxFlights), (b.budget-b.took)/2)
+}
 
 // mayStart reports whether another flight may start. b.mu must be held.
 func (b *batch) mayStart(now time.Time) bool {
