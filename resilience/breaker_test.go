@@ -159,29 +159,81 @@ func TestBreakerOpensWhenNoCallCanBeMade(t *testing.T) {
 	for _, budget := range []time.Duration{0, 10 * time.Second} {
 		over(t, strict, func(t *testing.T, store *fake, s *Stack) {
 			var group sync.WaitGroup
-			flood := func() {
-				for i := range 200 {
-					r := oneUnit(fmt.Sprint(i))
-					if i%100 == 0 && budget > 0 {
-						r = within(budget, r)
-					}
-					call(&group, t.Context(), s, r)
-					time.Sleep(50 * time.Microsecond)
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
 			store.change(way{back: 50 * time.Millisecond})
-			flood()
+			flood(t, &group, s, budget)
 			time.Sleep(time.Minute)
 			wantState(t, s, "closed")
 			store.change(way{there: 3 * time.Second, deaf: true})
-			flood()
+			flood(t, &group, s, budget)
 			wantState(t, s, "closed")
 			time.Sleep(100 * time.Millisecond)
 			wantState(t, s, "open")
 			group.Wait()
 		})
 	}
+}
+
+// flood makes 200 requests within 10 ms, and waits for another 20 ms. Two of the callers have the
+// given budget, if there is one.
+func flood(t *testing.T, group *sync.WaitGroup, s *Stack, budget time.Duration) {
+	t.Helper()
+	for i := range 200 {
+		r := oneUnit(fmt.Sprint(i))
+		if i%100 == 0 && budget > 0 {
+			r = within(budget, r)
+		}
+		call(group, t.Context(), s, r)
+		time.Sleep(50 * time.Microsecond)
+	}
+	time.Sleep(20 * time.Millisecond)
+}
+
+// If each call brings an answer in time, as when one node of a Cluster is silent, the breaker stays
+// closed although no further call can be made.
+func TestBreakerStaysClosedIfSomeAreAnswered(t *testing.T) {
+	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
+		store.change(way{each: 20 * time.Millisecond})
+		store.hook(func(string) { time.Sleep(time.Millisecond) })
+		var group sync.WaitGroup
+		flood(t, &group, s, 0)
+		if s.batch.mu.Lock(); len(s.batch.flights) != maxFlights {
+			t.Errorf("%d calls under way, want %d", len(s.batch.flights), maxFlights)
+		}
+		s.batch.mu.Unlock()
+		time.Sleep(150 * time.Millisecond)
+		wantState(t, s, "closed")
+		group.Wait()
+	})
+}
+
+// A process whose timers are all a little late still finds out that the store is silent. One that is
+// late by more than the budget cannot tell.
+func TestBreakerOfAProcessThatLags(t *testing.T) {
+	each(t, map[string]struct {
+		lag  time.Duration
+		want BreakerState
+	}{
+		"a little":                {2 * time.Millisecond, "open"},
+		"by more than the budget": {20 * time.Millisecond, "closed"},
+	}, strict, func(t *testing.T, store *fake, s *Stack, test struct {
+		lag  time.Duration
+		want BreakerState
+	}) {
+		store.change(way{there: 3 * time.Second, deaf: true})
+		store.fail(errDown, opPing)
+		var group sync.WaitGroup
+		flood(t, &group, s, 0)
+		for range 500 {
+			b, now := s.batch, time.Now()
+			b.mu.Lock()
+			b.checkAt = now.Add(-test.lag) // as if the timer should have run then
+			b.catchUp(now)
+			b.mu.Unlock()
+			time.Sleep(time.Millisecond)
+		}
+		wantState(t, s, test.want)
+		group.Wait()
+	})
 }
 
 // What began before the breaker opened does not count after it has closed.
