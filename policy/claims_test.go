@@ -113,3 +113,16 @@ policies:
 		}
 	}
 }
+
+// A limit by a claim is explained once, also if the path has readings with different subjects.
+func TestNumbersAreExplainedOnce(t *testing.T) {
+	w := newWorld(t, `
+claims: {rpm: X-Rpm}
+client_ip: {trusted_proxies: 10.0.0.0/8}
+tiers: [{name: all, identity: everyone, limits: unlimited}]
+policies: [{name: items, match: {path: "/items/{id}"}, per: id, limits: {limit: 60/1m, claim: rpm, max: 100}}]`)
+	in := getAs("/items/a;b", claims{"rpm": "5"})
+	if e := w.Set().Explain(&in, nil); len(e.Results) != 2 || len(e.Numbers) != 1 {
+		t.Errorf("%d results, explained %+v, want two and items once", len(e.Results), e.Numbers)
+	}
+}

@@ -92,7 +92,10 @@ func (s *Set) Explain(in *Input, overrides Overrides) *Explanation {
 	s.explainPolicies(&f, e)
 	e.Results = v.Results
 	for i := range v.Results {
-		e.explainNumbers(&f, v.Results[i].Rule)
+		r := v.Results[i].Rule
+		if !slices.ContainsFunc(v.Results[:i], func(other Result) bool { return other.Rule == r }) {
+			e.explainNumbers(&f, r)
+		}
 	}
 	if only.id != nil {
 		e.RequestID, e.Named, e.Derived = only.id.header, r.ID != "", only.id.derive

@@ -86,9 +86,6 @@ func TestPresenceNoticesALoss(t *testing.T) {
 	want("nothing is lost", "a", false)
 	last["a"] = unanswered
 	want("the answer to its last call was lost", "a", false)
-	server.CLI(t, "ZREMRANGEBYSCORE", key, "-inf", "0") // as an earlier version does
-	want("only the mark is lost", "a", false)
-	want("only the mark is lost", "b", false)
 
 	server.CLI(t, "FLUSHALL")
 	want("all is lost", "a", true)

@@ -26,12 +26,7 @@ if lowest.err then -- not a sorted set
 end
 local mark, own, lost = lowest[1] or '', tonumber(redis.call('ZSCORE', key, id) or 0), false
 if mark:sub(1, #MARK) ~= MARK then
-  if told > 0 and own >= told then -- only the mark is gone, because an earlier version of this script removes it
-    redis.call('ZADD', key, ('%d'):format(-calls), known)
-    mark = known
-  else
-    mark = MARK .. ARGV[2]
-  end
+  mark = MARK .. ARGV[2]
 elseif mark == known then -- in an old copy, the count is behind, or the last call of this process is missing
   lost = -tonumber(lowest[2]) < calls or own < told and told > now - LIFE and told <= now + LIFE
 end
