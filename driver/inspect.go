@@ -12,10 +12,10 @@ import (
 // change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
-	// Inspect shows the usage of the claim's limits by its subject in its scope, and the subject's
-	// ban. It ignores the claim's Cost and Shared. Without limits it shows only the ban. It shows
-	// the 1,000 newest charges of every limit. A subject that was never seen has used nothing. For
-	// a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
+	// Inspect shows how much of each limit the claim's subject has used in the claim's scope, and
+	// the subject's ban. It ignores the claim's Cost and Shared. Without limits it shows only the
+	// ban. It shows the 1,000 newest charges of every limit. A subject that was never seen has used
+	// nothing. For a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
 	// Bans lists at most n bans in force, those with the longest remaining time first. If it
 	// returns n, more may be in force. It reads the whole store.
@@ -47,8 +47,8 @@ type BanState struct {
 	// Level is the number of bans in a row that denials have led to, including the one in force. It
 	// is 0 again once the bans are forgiven. Manual bans do not raise it.
 	Level int `json:"level"`
-	// Strikes is the number of denials that count toward the next ban. A denial counts for the time
-	// Within of the ban policy that applied to the last denial.
+	// Strikes is the number of denials that count toward the next ban. How long each of them counts
+	// is set by Within in the ban policy that applied to the last denial.
 	Strikes int64 `json:"strikes"`
 }
 
@@ -88,6 +88,6 @@ type Banned struct {
 	// "user#4kWXjsbSBbkYkHdLyaQgIQ", which the store accepts instead of the name, but not in
 	// requests.
 	Subject string `json:"subject"`
-	// BanState is the ban. A list leaves out its Strikes.
+	// BanState is the ban. Its Strikes are not filled in.
 	BanState
 }

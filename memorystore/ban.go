@@ -10,7 +10,7 @@ import (
 
 // ban holds a subject's ban, and the strikes that may lead to one.
 type ban struct {
-	known    bool // whether there is a ban, which until, at, level and forgive describe
+	known    bool // whether there is a ban; if so, until, at, level and forgive describe it
 	until    int64
 	at       int64 // when the ban was last written
 	level    int

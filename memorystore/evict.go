@@ -193,7 +193,7 @@ func (sh *shard) evictOne(w *written, c class) bool {
 
 // mostLeft returns the record with the largest unused share among the next records of a class. It
 // starts after sh.hand and wraps around at the end of the shard. It reclassifies records that no
-// longer have room. Among records near a limit with equal shares, it prefers a record of w.subject.
+// longer have room. Among equally full records near a limit, it prefers one of w.subject.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {

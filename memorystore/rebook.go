@@ -35,11 +35,11 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
-// giveUp removes the units of the booking that the request replaces from all limits, if the booking
-// is due: it is no longer ahead, and a log has its units. giveUp does nothing if a record no longer
-// has the generation that was charged. It reports whether it removed the units. If it did, the
-// query also ignores tentative bookings from then on, because their owners ask again before they
-// use them.
+// giveUp gives up the booking that the request replaces, if the booking is due: it is no longer
+// ahead, and a log has its units. giveUp removes these units from all limits, and reports whether
+// it did. It does nothing if a record no longer has the generation that was charged. If it removed
+// the units, the query also ignores tentative bookings from then on, because their owners ask again
+// before they use them.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false

@@ -14,13 +14,13 @@
 //
 // A record has room while at least half of each of its limits is left, and it has no place of a
 // concurrency limit, no open hold and no ban. Records with room are evicted first, wherever in the
-// store they are: no subject near a limit is evicted while more than one record in 20 has room. The
-// last records with room, between one record in 32 and one in 20, are kept so that new subjects
-// stay in the store. Otherwise, in a store full of subjects at their limits, each new subject would
-// be evicted to make room for the next, and would not be limited at all. The store determines
-// whether a record has room when it inserts the record and when it considers the record for
-// eviction. If a record has room again, because time has passed or units were refunded, the store
-// notices that in the background, within about a minute.
+// store they are: no subject near a limit is evicted while more than one record in 20 has room.
+// When few records with room are left, between one record in 32 and one in 20, these are kept, so
+// that new subjects stay in the store. Otherwise, in a store full of subjects at their limits, each
+// new subject would be evicted to make room for the next, and would not be limited at all. The
+// store determines whether a record has room when it inserts the record and when it considers the
+// record for eviction. If a record has room again, because time has passed or units were refunded,
+// the store notices that in the background, within about a minute.
 //
 // Among records with room, and among those without, the store compares 16 and evicts the one with
 // the largest share of its limits left. It evicts a record with a ban, a place or an open hold only

@@ -155,9 +155,9 @@ func (q *query) uses(l *stint.Limit) bool {
 	return false
 }
 
-// locate returns the index of a limit's state in a record, or -1 if there is none. It also returns
-// the state's tag if the state was last written with this Max, Burst, Start and Zone, or 0
-// otherwise. r may be nil.
+// locate returns the index of the state of limit l in record r, or -1 if there is none. It also
+// returns the state's tag if the state was last written with the Max, Burst, Start and Zone of l,
+// and 0 otherwise. r may be nil.
 func (sh *shard) locate(r *record, l *stint.Limit) (index int, tag uint32) {
 	for i := range r.states() {
 		t := r.state(i).Owner

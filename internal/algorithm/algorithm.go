@@ -28,7 +28,7 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant bounds the computed time that a meter needs to give back a weight.
+	// MaxInstant is the longest time that is computed for a meter to give back a weight.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
@@ -52,10 +52,10 @@ type Params struct {
 	Span, Slice int64
 	bound       int
 
-	// unit is the weight of one unit of cost. The level of the meter falls by the weight in rate
-	// once every tick microseconds. All three are 0 if the limit has no meter or Max is 0. full is
-	// the weight of the capacity, and refill is the longest time that the meter needs to give it
-	// back.
+	// unit is the weight of one unit of cost. Once every tick microseconds, the level of the meter
+	// falls by rate, which is also a weight. All three are 0 if the limit has no meter or Max is 0.
+	// full is the weight of the capacity, and refill is the longest time that the meter needs to
+	// give it back.
 	unit, rate, tick int64
 	full, refill     int64
 

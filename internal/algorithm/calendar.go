@@ -12,9 +12,9 @@ type periods struct {
 	noted bool
 }
 
-// openPeriods finds the periods around now. Entries that count determine the ends of periods for
-// all processes. The calendar of this process is used only where there is no entry, because other
-// processes may have different settings, time zone data or clocks.
+// openPeriods finds the periods around now. The stamps of the log's entries determine the ends of
+// periods, for all processes. The calendar of this process is used only where there is no entry,
+// because other processes may have different settings, time zone data or clocks.
 func (v *View) openPeriods() {
 	v.periods = periods{Ends: v.p.calendar.Around(v.now)}
 	v.dropFarAhead()

@@ -4,8 +4,8 @@ import "slices"
 
 // The count of a concurrency limit has no entries. Instead, its words list the holders of places,
 // two words each: the id of a charge, and the instant at which its place expires. The holders are
-// in order of expiry, because all places last for one window. The field word of the log has the
-// result of noRetake.
+// in order of expiry, because all places last for one window. The log's field word holds the result
+// of noRetake.
 
 // holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }

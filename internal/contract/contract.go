@@ -125,8 +125,8 @@ func Mistakes(err error) error {
 	return err
 }
 
-// EachMistake returns the mistakes in a [*stint.InvalidError] one by one, and those in any other
-// error that joins several. It returns none for nil.
+// EachMistake returns the mistakes in a [*stint.InvalidError], or in an error that joins several
+// errors, one by one. It returns any other error alone, and no errors for nil.
 func EachMistake(err error) (all []error) {
 	switch e := Mistakes(err).(type) {
 	case nil:

@@ -23,7 +23,7 @@ func Settle(c stint.Charge, costs []int, a stint.Amendment,
 
 // SettleOnce settles like Settle, but in one call if the limits that count requests have different
 // names from those that count costs. Use it only if no part of the charge was settled before:
-// otherwise the result could not tell units of requests from units of costs.
+// otherwise, Charged in the result may be wrong.
 func SettleOnce(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (stint.Amended, error) {
 	requests := requestClaims(&c, costs)

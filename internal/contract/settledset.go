@@ -7,10 +7,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// SettledSet remembers the last [MaxOwnSettled] claims and states of charges that were settled. A
-// store remembers only the last 1,000 settlements of each subject and scope, so this set recognizes
-// repeats that the store has forgotten. The zero SettledSet is empty and ready for use. It is safe
-// for concurrent use.
+// SettledSet remembers which claims and states of charges were settled: the last [MaxOwnSettled] of
+// them. A store remembers only the last 1,000 settlements of each subject and scope, so this set
+// recognizes repeats that the store has forgotten. The zero SettledSet is empty and ready for use.
+// It is safe for concurrent use.
 type SettledSet struct {
 	mu    sync.Mutex
 	seed  maphash.Seed

@@ -9,9 +9,9 @@ import (
 )
 
 // Fault describes a problem that makes calls to a Redis server fail, and how an operator can fix
-// it. The kinds of [stint.StoreError] describe the outcome of a call. A fault describes the cause,
-// as far as calls and pings show it. The dashboard, the alerts, the log, "stint doctor" and the
-// documentation use these texts.
+// it. The kinds of [stint.StoreError] describe the outcome of a call. A fault describes the cause
+// that the results of calls and pings indicate. The dashboard, the alerts, the log, "stint doctor"
+// and the documentation use these texts.
 type Fault struct {
 	// Name is the name of the fault in logs, in JSON and in the documentation.
 	Name string

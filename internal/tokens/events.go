@@ -56,10 +56,9 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read processes the next piece. If hold is true, read holds a short incomplete event at the end of
-// the piece, unless the event already contains the last name of a pointer. If the rest of the event
-// does not contain such a name either, the event can then be skipped, which is much cheaper than
-// scanning it.
+// read processes the next piece. If hold is true and the piece ends with a short part of an event
+// that cannot contain token counts, read holds that part until the rest arrives. If the rest cannot
+// contain token counts either, the event is then skipped, which is much cheaper than scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {

@@ -72,8 +72,8 @@ func Presets() map[string]Format {
 // Names returns the sorted names of the presets.
 func Names() []string { return slices.Sorted(maps.Keys(Presets())) }
 
-// modelIn returns the model in a path: the text that follows the segment with the name after, up to
-// a slash or a colon. It returns "" if there is none.
+// modelIn returns the model in a path: the text between the segment whose name is given by after
+// and the next slash or colon. It returns "" if there is none, or if after is "".
 func modelIn(path, after string) string {
 	if after == "" {
 		return ""
@@ -84,8 +84,8 @@ func modelIn(path, after string) string {
 	return name
 }
 
-// lastName returns the name of the number at a place: the last name of a pointer, or the name of a
-// field. Places with the same name have the same number.
+// lastName returns the name of the number that place refers to. place is a JSON pointer, which ends
+// in that name, or the name of a header field. Places with the same name refer to the same number.
 func lastName(place string) string {
 	name := strings.ToLower(place[strings.LastIndexByte(place, '/')+1:])
 	if same, ok := sameNames[name]; ok {

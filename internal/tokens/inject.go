@@ -18,8 +18,8 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit is a change to the body. It replaces size bytes, starting at offset at, with the text in
-	// the field with.
+	// edit is a change to the body: at is the offset of the bytes to replace, size is their number,
+	// and with is their replacement.
 	type edit struct {
 		at   int64
 		size int

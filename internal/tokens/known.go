@@ -10,8 +10,8 @@ type Known struct {
 	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
 	MaxOutput int64
 	// If Whole is true and Used is known, Used is charged unchanged: no estimate replaces it, and
-	// it is not reduced to half of a budget. Failed is true if the response is an error. If Whole
-	// is true, an error response whose usage is unknown is charged nothing.
+	// it is not capped at half of a budget's limit. Failed is true if the response is an error.
+	// If Whole and Failed are true and Used is unknown, nothing is charged.
 	Whole, Failed bool
 
 	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that

@@ -50,9 +50,9 @@ func NewFolded(texts ...string) (*Pointers, error) {
 	return p, err
 }
 
-// before returns the length of a prefix of text that cannot contain the last name of a pointer. The
-// check is cheap. The prefix ends before any letter that is written as an escape, such as \u0061,
-// because a name may be written with such escapes.
+// before returns the length of a prefix of text that cannot contain the name in which a pointer
+// ends. The check is cheap. The prefix ends before any letter that is written as an escape, such as
+// \u0061, because a name may be written with such escapes.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
 		return 0

@@ -81,8 +81,8 @@ func (r *Reports) look() {
 	}
 }
 
-// news reports whether there is usage to report. The usage must be above the last report. In
-// addition, it must be above the charge, or a report must be due.
+// news reports whether there is usage to report. Usage above the last report is reported as soon as
+// it is also above the charge, and otherwise when the next report is due.
 func (r *Reports) news(c *stint.Charge, costs stint.Costs) bool {
 	due := time.Since(r.at) >= r.every
 	claims := c.Claims()

@@ -174,7 +174,7 @@ func IsQuantity(name string) bool { return slices.Contains(Quantities, name) }
 // SameQuantity reports whether budgets with these names count the same quantity.
 func SameQuantity(a, b string) bool { return a == b || !IsQuantity(a) && !IsQuantity(b) }
 
-// Body returns the number of bytes of a request's body to read.
+// Body returns the maximum number of bytes to read from the body of a request.
 func (r *Rules) Body() int64 { return r.config.Body }
 
 // Counts holds numbers of tokens. A negative number means unknown.

@@ -117,8 +117,8 @@ func (s *Scanner) step(p []byte, i int) int {
 	return i + 1
 }
 
-// word scans the rest of a number or a literal, as far as p contains it. It does not consume the
-// byte that ends the word.
+// word scans the part of a number or a literal that starts at p[i], up to the byte that ends the
+// word or to the end of p. It returns the index where it stopped.
 func (s *Scanner) word(p []byte, i int) int {
 	end := i
 	for end < len(p) && !endsWord[p[end]] {
@@ -253,9 +253,9 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect scans a key or a reported string up to the next escape or to the end, as far as p
-// contains it. The argument most is the maximum length of s.text. collect returns the index of the
-// first byte that it has not processed.
+// collect scans a key or a reported string, starting at p[i]. It stops after the backslash of an
+// escape, after the closing quote, or before the end of p if p is long. The argument most is the
+// maximum length of s.text. collect returns the index of the first byte that it has not processed.
 func (s *Scanner) collect(p []byte, i, most int) int {
 	piece := p[i:min(i+2*maxText, len(p))] // limited, so that many escapes do not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
