@@ -128,8 +128,8 @@ func (s *Store) finishAmend(q *amending) {
 	q.Err = s.wrap("amend", q.err)
 }
 
-// claimsWith returns a bit for each claim that was charged under at least one limit for which among
-// returns true.
+// claimsWith returns a set of claims, as bits: bit i is set if claim i was charged under a limit
+// for which among returns true.
 func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
@@ -140,8 +140,8 @@ func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) 
 	return claims
 }
 
-// released returns a bit for each claim whose places an amendment releases. A settled charge
-// without a hold needs no bit: Store.settled remembers it.
+// released returns the claims whose places an amendment releases, as bits. It omits the claims of a
+// settled charge without a hold, because Store.settled remembers them.
 func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	return claimsWith(c, func(l *stint.Limit) bool {
 		total, named := contract.TotalOf(a, l.Name)
@@ -150,8 +150,8 @@ func released(c *stint.Charge, a *stint.Amendment) (claims uint16) {
 	})
 }
 
-// extended returns a bit for each claim that a heartbeat must extend: those that took a place or,
-// if none did and the charge has a hold, all charged claims.
+// extended returns the claims that a heartbeat must extend, as bits: the claims that took a place
+// or, if none did and the charge has a hold, all charged claims.
 func extended(c *stint.Charge) (claims uint16) {
 	claims = claimsWith(c, func(l *stint.Limit) bool { return isPlace(*l) })
 	if claims == 0 && c.Data().Hold > 0 {
@@ -180,8 +180,8 @@ func (s *Store) amendOne(ctx context.Context, c *stint.Charge, a stint.Amendment
 	return q.done, q.err
 }
 
-// retakes returns a bit for each claim whose lost places a heartbeat may take back. Claims that
-// this process has settled or released get no bit.
+// retakes returns the claims whose lost places a heartbeat may take back, as bits. It omits claims
+// that this process has settled or released.
 func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	if a.Kind != stint.AmendExtend || a.KnownOnly {
 		return 0

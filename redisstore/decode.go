@@ -69,7 +69,7 @@ func fail(calls []*driver.Call, err error) {
 	}
 }
 
-// decodeTake is answer for a reply without an error. If it cannot read a part of the reply, it
+// decodeTake does the work of answer if there is a reply. If it cannot read a part of the reply, it
 // returns an error for the whole reply, because it does not know where the next part begins.
 func (c *scriptCall) decodeTake(reply string) (late []run, err error) {
 	in, err := c.open(reply)
@@ -297,9 +297,9 @@ func double(text string) int64 {
 	return 0
 }
 
-// amended is the outcome of an amendment. claims has a bit for each claim of the charge to which
-// the amendment applied; the lowest bit is for the first claim. total is the true cost of a
-// settlement under these claims, and dropped is the number of its units that were not charged.
+// amended is the outcome of an amendment. claims tells to which claims of the charge the amendment
+// applied: bit i stands for claim i. total is the true cost of a settlement under these claims, and
+// dropped is the number of its units that were not charged.
 type amended struct {
 	claims         uint16
 	total, dropped int64

@@ -267,7 +267,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 	return c.complete(), nil
 }
 
-// addAmendment adds an amendment. retake has a bit for each claim that may take places back.
+// addAmendment adds an amendment. retake has the claims that may take places back, as bits.
 func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAfter int64, retake uint16) {
 	data, claims := charge.Data(), charge.Claims()
 	b := append(c.body, byte(a.Kind), oneIf(a.Cost == 0 && a.Costs == nil), oneIf(a.Costs != nil))
@@ -445,7 +445,7 @@ func (c *scriptCall) addPart(p part) {
 	c.parts = append(c.parts, p)
 }
 
-// uniform reports whether all limits are in the same state: they have the same name, and none is a
+// uniform reports whether a single state counts all limits: they have the same name, and none is a
 // concurrency limit.
 func uniform(limits []stint.Limit) bool {
 	for i := range limits {
@@ -456,8 +456,8 @@ func uniform(limits []stint.Limit) bool {
 	return true
 }
 
-// The ends of keys. If the limits of a state have a name, a slash and the name follow stateKey and
-// holdsKey.
+// The ends of keys. For limits with a name, stateKey and holdsKey are followed by a slash and the
+// name.
 const (
 	stateKey   = "limits"
 	holdsKey   = "holds" // for the holds of a state

@@ -138,7 +138,7 @@ func firstChunk(runs []run) int {
 	return n
 }
 
-// most returns an upper bound of the number of parts of a request of the run.
+// most returns an upper bound on the number of parts in each of the run's requests.
 func (q *run) most() int {
 	r := &q.calls[0].Request
 	if len(r.Claims) == 1 && uniform(r.Claims[0].Limits) {

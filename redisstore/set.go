@@ -23,8 +23,8 @@ type set struct {
 	packed    []byte // the set in the form that lua/sets.lua reads
 	numberAt  int    // offset of the set's number in packed
 	// others are sets with the same limits for states with a different directory, which has more
-	// limits or wider entries. usual is the one that fitted the state charged last, or nil if the
-	// set itself fitted that state.
+	// limits or wider entries. usual is the one that fitted the most recently charged state, or nil
+	// if the set itself fitted that state.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }

@@ -37,7 +37,7 @@ func (s *Stack) AmendsInOrder() bool { return true }
 
 // amend amends a charge in the store if the store made it, otherwise in this process. If the store
 // fails to make a settlement or a release within the time budget, the amendment is made later, so
-// that no response waits for it. If too many amendments are waiting already, amend refuses it
+// that no response waits for it. If too many amendments are waiting already, amend returns an error
 // before anything changes, and the caller can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
@@ -92,9 +92,9 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store. The argument store is the same charge as the
-// store knows it. If the heartbeat is not answered, beat records that, because the heartbeat may
-// still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store. The argument store is the same charge in the
+// form that the store knows. If the heartbeat is not answered, beat records that, because the
+// heartbeat may still arrive until its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))

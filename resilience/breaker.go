@@ -23,10 +23,10 @@ var errBreakerOpen = errors.New("the breaker is open")
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
 // a [*stint.StoreError] or ran out of time. A batch has failed only if it brought no answer at all.
 // Invalid requests, callers that give up, and a Cluster slot that is being moved do not count,
-// because they prove nothing about the store. Failures are in a row only if each call began after
-// the previous failure was known. So one lost packet counts as one failure, even if it delays many
-// calls. While no further call can be made because none of those under way is answered, each time
-// budget counts as a failure; see stillSilent.
+// because they prove nothing about the store. A failure adds to those in a row only if its call
+// began after the previous failure was known. So one lost packet counts as one failure, even if it
+// delays many calls. While no further call can be made because none of those under way is answered,
+// each time budget that passes counts as a failure; see stillSilent.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
 // breaker lets one call through. If that call succeeds too, the breaker closes. If the call fails,
@@ -171,7 +171,7 @@ func failed(err error) bool {
 }
 
 // change moves the breaker to another state and reports that to the observer. It does nothing if
-// the number of changes is no longer equal to since.
+// b.changes is no longer equal to since.
 func (b *breaker) change(since uint64, to BreakerState, cause error) {
 	b.announce.Lock()
 	defer b.announce.Unlock()

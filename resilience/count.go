@@ -89,9 +89,9 @@ type others struct {
 // store's resolution. If the window is 40 ms or longer, these add less than a sixteenth of it.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
-// ours subtracts units granted to this process from the units of others, unless they no longer
-// counted when the store gave its newest answer. at is the time of their charge, by the store's
-// clock. ours also lowers the meter, by at most the weight by which answers have raised it.
+// ours subtracts units granted to this process from the units of others, unless the granted units
+// no longer counted when the store gave its newest answer. at is the time of their charge, by the
+// store's clock. ours also lowers the meter, by at most the weight by which answers have raised it.
 func (c *count) ours(units, at, now int64) {
 	if c.Algorithm == stint.AlgorithmConcurrency || stillIn(&c.Limit, units, at, c.heard.at) > 0 {
 		c.others.take(units, now)

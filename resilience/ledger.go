@@ -205,8 +205,8 @@ func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	}
 }
 
-// make creates the missing counts of all limits of each claim that has a cost. It skips claims with
-// leased limits, because leases count these.
+// make creates missing counts for the limits of each claim that has a cost. It skips claims with
+// leased limits, because leases count their units.
 func (l *ledger) make(claims []stint.Claim, now int64) {
 	for i := range claims {
 		if c := &claims[i]; contract.Charges(c) && !slices.ContainsFunc(c.Limits, isLeased) {

@@ -184,8 +184,8 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect appends calls that charge the debts of a record to calls, and returns the result. It
-// stops when there are sendMost calls.
+// collect extends the slice calls with calls that charge a record's debts, and returns the result.
+// It stops when there are sendMost calls.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -330,8 +330,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
-// left returns how many units of a claim of a debt will still count once it is charged and its
-// pending amendments are made.
+// left returns how many units a claim of the debt will count under a limit once the debt is charged
+// and its pending amendments are made.
 func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	units := c.cost(claim) - o.back
 	for _, j := range o.pending {

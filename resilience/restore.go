@@ -117,9 +117,9 @@ func (l *ledger) outdated(rec *record, since int64) bool {
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost appends the usage that a record's limits had before a loss to all, and returns the result.
-// It uses only answers that arrived at or after since. The lock of the record's stripe must be
-// held.
+// lost extends the slice all with the usage that a record's limits had before a loss, and returns
+// the result. It uses only answers that arrived at or after since. The lock of the record's stripe
+// must be held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before
@@ -168,8 +168,8 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage of limits before a loss: at most maxLost limits, those that had used
-// the largest share of their capacity first.
+// lostAll returns the usage that limits had before a loss, for at most maxLost limits: those with
+// the largest used shares of their capacity, the largest first.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -214,8 +214,8 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests appends calls that make the store count at least the lost usage to the given list, and
-// returns the result. It appends none if the limit has been reset in the meantime. In a sliding
+// requests extends the given list with calls that make the store count at least the lost usage, and
+// returns the result. It adds none if the limit has been reset in the meantime. In a sliding
 // window, units granted to this process count as long as they would have without the loss. All
 // units granted to other processes count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {

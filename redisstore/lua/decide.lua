@@ -85,8 +85,8 @@ local function open_parts(r)
   end
 end
 
--- fit lowers the cost to the available room: to whole units, but not below 1, or for equal requests
--- to a multiple of one request's cost, but not below that cost.
+-- fit lowers the cost to the available room, but not below 1 unit. For equal requests, it sets a
+-- multiple of one request's cost, and at least that cost.
 local function fit(r)
   local cost = r[1].cost
   local step, room = r.options[FIT] == 1 and 1 or cost, cost * r.equal

@@ -5,7 +5,7 @@
 -- Go has its own copy of the first group of numbers. TestNumbers compares the two.
 
 local MAX_UNITS = 9007199254740992 -- stint.MaxUnits, 2^53
-local RESOLUTION = 125             -- slices of a sliding window; also the most denials before a ban: stint.Resolution
+local RESOLUTION = 125             -- slices of a sliding window; maximum After of a ban policy (stint.Resolution)
 local MAX_BOOKINGS = 1000          -- bookings of a limit
 local MAX_ENTRIES = 250            -- entries of a log
 local MAX_IDS = 1000               -- request ids of a subject in a scope

@@ -1,9 +1,9 @@
 -- settle changes charges to limits. See docs/rules.md. A recent charge is in the newest entry of a
 -- log, or in its back. To change an older one, the script reads the state as a whole.
 
--- most_raise returns by how many units a charge can change: by delta, or by less if delta raises
--- the charge too far. It raises a meter only as far above its capacity as debt allows, and no sum
--- or level above MAX_UNITS. `ahead` is the number of units booked or held.
+-- most_raise returns the number of units by which a charge can change: delta, or less if delta
+-- would raise a meter further above its capacity than `debt` allows, or a sum or level above
+-- MAX_UNITS. `ahead` is the number of units booked or held.
 local function most_raise(st, at, delta, debt, ahead)
   if delta <= 0 then return delta end
   local set = st[SET]
