@@ -34,7 +34,7 @@ type connection struct {
 	hurry chan struct{} // ends the pause before the next attempt
 
 	began time.Time
-	lost  atomic.Int64 // when a connection for batches was last lost, as returned by now
+	lost  atomic.Int64 // when a connection for batches was last lost, by the clock of now()
 	rooms sync.Map     // rooms by address, see roomAt
 	left  atomic.Int32 // calls that continue without their callers
 

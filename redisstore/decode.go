@@ -131,8 +131,8 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 }
 
 // decision reads the next answer to a run. calls are the calls of the run that are not answered
-// yet, and n is how many of them the answer is for. If the answer does not match their request,
-// decision returns an error.
+// yet, and n is the number of them that the answer is for. If the answer does not match their
+// request, decision returns an error.
 func (in *reader) decision(
 	q *run, calls []*driver.Call, parts []part, id uint64,
 ) (d stint.Decision, n int, err error) {
@@ -255,7 +255,7 @@ func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (gen
 				held.ResetAfter = time.Duration(double(text[8:])-now) * time.Microsecond
 			}
 			if l.asked == askedNot {
-				held = stint.Usage{} // the state may lack the limit of these units
+				held = stint.Usage{} // these units may belong to a limit that the state lacks
 			}
 			text = text[logHead:]
 			continue

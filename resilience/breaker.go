@@ -42,7 +42,7 @@ type breaker struct {
 	mu       sync.Mutex
 	state    BreakerState
 	trying   bool              // whether the one call of a half-open breaker is under way
-	changes  uint64            // number of changes of state and trying
+	changes  uint64            // number of times that state or trying has changed
 	failures int               // number of failures in a row
 	refusal  *stint.StoreError // the error of refused takes, made once for all of them
 
@@ -67,8 +67,8 @@ type attempt struct {
 	op       string
 	requests int
 	begin    time.Time
-	changes  uint64 // number of changes of the breaker when the attempt began
-	failures int    // number of failures in a row when the attempt began
+	changes  uint64 // value of breaker.changes when the attempt began
+	failures int    // value of breaker.failures when the attempt began
 	trial    bool   // whether this is the one call of a half-open breaker
 	counted  bool
 }

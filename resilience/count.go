@@ -38,7 +38,7 @@ type count struct {
 
 	others others
 	heard  heard
-	before answer // the last answer that is certain to come from before a loss; see [ledger.keep]
+	before answer // the last answer that certainly came before a loss; see [ledger.keep]
 	owed   *owed
 }
 

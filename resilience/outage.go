@@ -33,7 +33,7 @@ type outageLog struct {
 	decisions atomic.Int64 // number of requests that were decided without the store
 	others    atomic.Int64 // number of other failed calls
 	cause     atomic.Pointer[stint.StoreError]
-	votes     errkind.Votes              // votes for what is wrong in this outage
+	votes     errkind.Votes              // determine the main fault in this outage
 	example   atomic.Pointer[failedCall] // failed call to describe in the next message; nil if there is none
 	worse     chan struct{}              // signaled if the store rejects our credentials, or calls keep failing
 	watched   atomic.Bool                // set during an outage

@@ -28,7 +28,7 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 			if c.Data().AtOf(it.i) > c.Data().NowOf(it.i) { // a booking is counted as used by others
 				it.others.unbook(it.cost-truth, before)
 			} else if gone := it.ungrant(it.cost-truth, at, now); !before {
-				it.others.units += gone // hear subtracted them from the usage, which may not include them
+				it.others.units += gone // hear subtracted them, although the reported usage may have lacked them
 			}
 			if before {
 				it.drain(it.cost-truth, at, now, true)

@@ -20,7 +20,7 @@ type Pointers struct {
 	root   *node
 	depth  int    // depth of the deepest pointer
 	maxKey int    // length of the longest key in bytes, with every character escaped
-	common []byte // a substring that the last names of all pointers share
+	common []byte // a substring of all names in which pointers end
 	rare   int    // the index of the rarest letter of common
 	folded bool   // whether case is ignored
 }

@@ -213,7 +213,7 @@ func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	})
 	_, _ = scanner.Write(head) // never fails
 	switch {
-	case several: // the application decides which name applies
+	case several: // which of the names applies depends on the API
 		model = ""
 	case model == "":
 		model = modelIn(path, r.config.ModelAfter)

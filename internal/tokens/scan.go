@@ -39,7 +39,7 @@ type Scanner struct {
 type frame struct {
 	node  *node
 	array bool
-	top   bool  // an array of documents
+	top   bool  // whether it is an array of documents
 	next  *node // the member being read; nil if no pointer leads to it
 	index int   // index of the current element of an array
 }

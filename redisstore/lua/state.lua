@@ -121,7 +121,7 @@ end
 local function read_state(key, set, cost, equal, now, generation)
   local value = call('GETRANGE', key, '0', set[LAST])
   if value == '' and set[FRESH] == 0 or value ~= '' and value:find(set[SIG], 1, true) ~= 1 then
-    limits = limits or make_limits() -- for example, another process has other limits
+    limits = limits or make_limits() -- another set fits, for example because another process has more limits
     set = limits.other_set(set, value:sub(1, DIRECTORY_START + DIRECTORY_LIMIT * (value:byte(2) or 0)), now)
     value = call('GETRANGE', key, '0', set[LAST])
   end
