@@ -30,7 +30,7 @@ type Presence struct {
 }
 
 // Announcer is a [stint.Store] that announces which subjects may have room earlier than expected:
-// after a refund, a settlement to a lower cost or a command, or after a waiter gives up its
+// after a command, a refund or a settlement to a lower cost, or after a waiter gives up its
 // booking. A limiter listens while its callers wait, and package resilience always listens. All
 // stores of this module are Announcers.
 type Announcer interface {

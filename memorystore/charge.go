@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// charge charges, books or leases every claim that costs something, at the instant at. It removes
+// charge charges, books or leases every claim that costs something, at the instant `at`. It removes
 // the booking that the request replaces. If come is true, that booking was due and is already
 // removed, and the new booking may be before other bookings.
 func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool) {
@@ -55,9 +55,9 @@ func (q *query) charge(r *stint.Request, d *stint.Decision, at int64, come bool)
 	}
 }
 
-// endOf returns the time that identifies a charge made at the instant at. For a lease or a booking,
-// it is the end of the lease or booking. If the units were used before now, it is the time of their
-// use. A booking ends no earlier than the bookings before it.
+// endOf returns the time that identifies a charge made at the instant `at`. For a lease or a
+// booking, it is the end of the lease or booking. If the units were used before now, it is the time
+// of their use. A booking ends no earlier than the bookings before it.
 func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	switch {
 	case r.Terms().Lease > 0:
@@ -75,7 +75,7 @@ func (q *query) endOf(r *stint.Request, at int64, come bool) int64 {
 	return end
 }
 
-// endAmong returns the end of a new booking that begins at the instant at. Other bookings may be
+// endAmong returns the end of a new booking that begins at the instant `at`. Other bookings may be
 // later. end is the end that the new booking would have without them. The result is no earlier than
 // the ends of the bookings before it and, if possible, no later than the ends of the bookings after
 // it.
@@ -88,8 +88,8 @@ func (q *query) endAmong(at, end int64) int64 {
 	return max(last, end)
 }
 
-// force charges units that were used at the instant end. But if the instant at is before end, it
-// books the units for the time between the two. It drops units that the count cannot hold.
+// force charges units that were used at the instant `end`. But if the instant `at` is before end,
+// it books the units for the time between the two. It drops units that the count cannot hold.
 func (v *view) force(at, end, units, refilled int64) {
 	if units = min(units, v.Spare()); at < end && units > 0 {
 		v.Insert(at, end, units)

@@ -86,9 +86,9 @@ func (p *part) holdsFull(now int64) (at int64) {
 	return at
 }
 
-// delayHold returns the instant at which a request with a hold fits, given at, the instant at which
-// its limits have room. The result may be later than at, because the records must have room for
-// another hold, too. delayHold raises the RetryAfter of the limits accordingly.
+// delayHold returns the instant at which a request with a hold fits. Its limits have room at the
+// instant `at`. The result may be later, because the records must have room for another hold, too.
+// delayHold raises the RetryAfter of the limits accordingly.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at

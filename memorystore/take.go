@@ -162,8 +162,8 @@ func (q *query) earliest(r *stint.Request, ahead bool, d *stint.Decision) int64 
 	return q.together(max(from, latest))
 }
 
-// together returns the first instant at which all limits have room, but no earlier than at. No
-// booking may be later than at.
+// together returns the first instant at which all limits have room, but no earlier than `at`. No
+// booking may be later than `at`.
 func (q *query) together(at int64) int64 {
 	for {
 		next := at
@@ -238,7 +238,7 @@ func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// wait returns the time from now until the instant at, or stint.Never if at is algorithm.Never.
+// wait returns the time from now until the instant `at`, or stint.Never if at is algorithm.Never.
 func wait(at, now int64) time.Duration {
 	if at == algorithm.Never {
 		return stint.Never

@@ -44,7 +44,7 @@ func (s *Store) wrap(op string, err error) error {
 	case !ok:
 	case failure.Kind == stint.KindReadOnly, failure.Kind == stint.KindReply:
 		s.conn.renew()
-	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // these operations ask all nodes
+	case failure.Kind == stint.KindUnreachable && s.cluster && op != "ping" && op != "info": // ping and info ask all nodes
 		failure.Err = &errkind.NodeError{Err: failure.Err}
 	}
 	return err

@@ -102,9 +102,9 @@ func (l *ledger) hear(r *stint.Request, d *stint.Decision, call uint64, late boo
 	return uncounted
 }
 
-// blind reports whether the usage of a limit that refills may be unknown at the time at, because an
-// earlier process may have used the limit. This ends when the store has answered about the subject,
-// or when the limit has been refilled completely since this process started.
+// blind reports whether the usage of a limit that refills may be unknown at the time `at`, because
+// an earlier process may have used the limit. This ends when the store has answered about the
+// subject, or when the limit has been refilled completely since this process started.
 func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }

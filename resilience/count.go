@@ -74,8 +74,8 @@ func (r *rule) cost(c *stint.Claim) int64 {
 
 // others holds the units of a limit that other processes have used. The store reports when the last
 // of these units leaves its window, but not when the rest do. If there are several processes, the
-// units are assumed to leave evenly between the times from and until, unless the window is fixed or
-// a calendar period. Otherwise all of them are assumed to leave at until.
+// units are assumed to leave evenly between the times `from` and `until`, unless the window is
+// fixed or a calendar period. Otherwise all of them are assumed to leave at until.
 type others struct {
 	units       int64
 	from, until int64
@@ -85,7 +85,7 @@ type others struct {
 }
 
 // bookedFor returns how long a booking counts after the booked time: seventeen sixteenths of the
-// window. In the store, a booking also counts longer than a window, because of its grace and of the
+// window. In the store, a booking also counts longer than a window, because of its grace and the
 // store's resolution. If the window is 40 ms or longer, these add less than a sixteenth of it.
 func (r *rule) bookedFor() int64 { return int64(r.Window + r.Window/parts) }
 
@@ -269,10 +269,10 @@ func (c *count) ungrant(units, at, now int64) int64 {
 }
 
 // hear records u, the usage that the store reports in its answer to a request. asked is the cost of
-// that request, and cost is the part of u that the store charged for it, which hear leaves out. at
-// and call are the time and the number of the answer. uncounted is the number of units granted to
-// this process that the answer does not count. born is when the process began to record the
-// subject.
+// the request. cost is the number of units in u that were charged for the request; hear leaves them
+// out. at and call are the time and the number of the answer. uncounted is the number of units
+// granted to this process that the answer does not count. born is when the process began to record
+// the subject.
 func (c *count) hear(u *stint.Usage, asked, cost, uncounted, at int64, call uint64, born, now int64) {
 	used := max(u.Used-cost, 0)
 	until := now + int64(min(u.ResetAfter, maxAhead))

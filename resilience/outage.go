@@ -201,9 +201,9 @@ func (s *Stack) untilBack() int64 {
 	}
 }
 
-// answers reports whether a store that does not answer calls in time answers a ping. If the ping
-// fails for a different reason, that reason becomes the cause: calls may time out before they can
-// fail for that reason.
+// answers pings a store that does not answer calls in time, and reports whether the ping succeeds.
+// If the ping fails for a reason other than a timeout, that reason becomes the cause: calls may
+// time out before they can fail for that reason.
 func (s *Stack) answers() bool {
 	if s.outage.lasting().Kind != stint.KindTimeout {
 		return false

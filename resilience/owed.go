@@ -166,8 +166,8 @@ func (c *count) unowe(units, granted int64) int64 {
 	return units
 }
 
-// together makes owed units due, in the part of the window that contains the time at. Due units are
-// charged as a group.
+// together makes owed units due, in the part of the window that contains the time `at`. Due units
+// are charged as a group.
 func (c *count) together(units, at int64) {
 	p := c.owedAt(at)
 	if p == nil {
@@ -179,7 +179,7 @@ func (c *count) together(units, at int64) {
 	p.due += min(units, p.uncharged-p.due)
 }
 
-// cancel subtracts units from the due units that were granted between the times from and to. It
+// cancel subtracts units from the due units that were granted between the times `from` and `to`. It
 // returns how many units are left to subtract.
 func (c *count) cancel(units, from, to int64) int64 {
 	if c.owed == nil {

@@ -109,7 +109,7 @@ type lostCount struct {
 
 type part struct{ until, units int64 }
 
-// outdated reports whether an answer or a grant made at the time since is outdated, because the
+// outdated reports whether an answer or a grant made at the time `since` is outdated, because the
 // subject was reset later, or so shortly before that the announcement may have come late. The lock
 // of the record's stripe must be held.
 func (l *ledger) outdated(rec *record, since int64) bool {
@@ -118,8 +118,8 @@ func (l *ledger) outdated(rec *record, since int64) bool {
 }
 
 // lost extends the slice all with the usage that a record's limits had before a loss, and returns
-// the result. It uses only answers that arrived at or after since. The lock of the record's stripe
-// must be held.
+// the result. It uses only answers that arrived at or after `since`. The lock of the record's
+// stripe must be held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
 	for i := range rec.counts {
 		c, known := &rec.counts[i], rec.counts[i].before

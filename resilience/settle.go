@@ -168,7 +168,7 @@ func (l *ledger) settleHere(o *debt, c *stint.Charge, a stint.Amendment, now int
 			most := it.mostRaise(a.MaxDebt, now)
 			s.done.Charged = min(s.done.Charged, contract.Total(&a)-max(units-most, 0))
 			units, changes = min(units, most), true
-			if alone { // the debt is charged as of the time at
+			if alone { // the debt is charged as of the time `at`
 				it.owe(units, at, now)
 			} else {
 				it.owe(units, now, now)

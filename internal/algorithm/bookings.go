@@ -2,8 +2,8 @@ package algorithm
 
 import "slices"
 
-// booking is a future charge of n units. Its owner may use them between the instants at and end.
-// Once the booking is due, they count as if they were charged at end.
+// booking is a future charge of n units. Its owner may use them between the instants `at` and
+// `end`. Once the booking is due, they count as if they were charged at end.
 type booking struct{ at, end, n int64 }
 
 // bookings lists bookings in the order of their times, which is also the order of their ends. sum

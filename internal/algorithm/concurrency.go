@@ -76,8 +76,8 @@ func (v *View) ExtendPlace(id uint64) bool {
 	return true
 }
 
-// RetakePlace gives a new place to a former holder whose charge was made at the instant at, unless
-// the limit was reset after the charge. It reports whether it gave the place.
+// RetakePlace gives a new place to a former holder whose charge was made at the instant `at`,
+// unless the limit was reset after the charge. It reports whether it gave the place.
 func (v *View) RetakePlace(id uint64, at int64) bool {
 	end := v.count.noRetake()
 	if reset := end - v.p.Window; end > 0 && reset <= v.now && v.now < end && at <= reset {

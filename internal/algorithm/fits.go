@@ -64,8 +64,8 @@ func (v *View) meterFits(cost int64) bool {
 	return true
 }
 
-// Earliest returns the first instant at which there is room for cost, but no earlier than from. It
-// returns Never if there is no such instant. No booking may be later than from.
+// Earliest returns the first instant at which there is room for cost, but no earlier than `from`.
+// It returns Never if there is no such instant. No booking may be later than `from`.
 func (v *View) Earliest(from, cost int64) int64 {
 	p := v.p
 	if p.Cap == 0 || cost > p.Cap {

@@ -24,7 +24,7 @@ func Stock(l *stint.Limit, hold int64) bool {
 }
 
 // Expiry returns the time at which a hold of the given length expires if it begins or is extended
-// at the instant at.
+// at the instant `at`.
 func Expiry(at, hold int64) int64 {
 	slice := ceil(hold, holdSlices)
 	return ceil(at+hold, slice) * slice
@@ -59,7 +59,7 @@ func (h *held) add(until, n int64) {
 	}
 }
 
-// remove removes n held units. It takes them from the entries that expire at the instant until or
+// remove removes n held units. It takes them from the entries that expire at the instant `until` or
 // later, the earliest first. It takes the remainder from the other entries, the latest first.
 func (h *held) remove(until, n int64) {
 	n = min(n, h.total)

@@ -51,8 +51,8 @@ func (m *meter) units() int64 {
 	return ceil(m.level, m.unit)
 }
 
-// keep extends m.until for a charge at the instant at. The charge can be settled until a full meter
-// would be empty or, if this meter is above full, until this meter is empty.
+// keep extends m.until for a charge at the instant `at`. The charge can be settled until a full
+// meter would be empty or, if this meter is above full, until this meter is empty.
 func (m *meter) keep(p *Params, at int64) {
 	needs := p.refill
 	if m.level > p.full {

@@ -135,7 +135,7 @@ func (v *View) Books() { v.books = true }
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the end of the last booking at or before the instant at, or 0 if there is
+// EndsAround returns the end of the last booking at or before the instant `at`, or 0 if there is
 // none. It also returns the end of the first later booking, or Never if there is none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)

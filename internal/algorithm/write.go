@@ -7,7 +7,7 @@ import "github.com/stint-limiter/stint/driver"
 func (v *View) Charge(cost int64) int { return v.Lease(v.now, cost) }
 
 // Lease adds a cost that counts from now on. A log counts it as if it were charged at the instant
-// until, which is not before now. Lease returns the growth of the log, like Charge.
+// `until`, which is not before now. Lease returns the growth of the log, like Charge.
 func (v *View) Lease(until, cost int64) int {
 	if v.p.unit > 0 {
 		v.meter.level = min(v.meter.level+v.p.weight(cost), MaxUnits)
@@ -22,10 +22,10 @@ func (v *View) Lease(until, cost int64) int {
 	return 8 * (cap(c.words) - before)
 }
 
-// ChargeLate adds a cost that was used at the instant at, which is not after now. A log counts the
-// cost as if it were charged then, unless that instant has left the window. A meter is charged now,
-// with the weight of the cost minus the weight that it gives back in refilled microseconds. The
-// cost must be at most [View.Spare].
+// ChargeLate adds a cost that was used at the instant `at`, which is not after now. A log counts
+// the cost as if it were charged then, unless that instant has left the window. A meter is charged
+// now, with the weight of the cost minus the weight that it gives back in refilled microseconds.
+// The cost must be at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -39,8 +39,8 @@ func (v *View) ChargeLate(at, cost, refilled int64) {
 	}
 }
 
-// Book adds a booking of a cost. The cost may be used between the instants at and end, which are in
-// the future.
+// Book adds a booking of a cost. The cost may be used between the instants `at` and `end`, which
+// are in the future.
 func (v *View) Book(at, end, cost int64) {
 	m := v.write().extra()
 	m.add(booking{at, end, cost})
@@ -78,8 +78,8 @@ func (v *View) Unbook(end, cost int64) {
 	v.Only(Never)
 }
 
-// Settle replaces a cost that was charged at the instant at with the true cost. For a booking or a
-// lease, at is its end. If the true cost is higher and the limit has a meter, Settle raises the
+// Settle replaces a cost that was charged at the instant `at` with the true cost. For a booking or
+// a lease, at is its end. If the true cost is higher and the limit has a meter, Settle raises the
 // cost by at most debt plus the units that fit. A debt of 0 means the capacity. Settle returns the
 // cost that is charged afterwards, and whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {

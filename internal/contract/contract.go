@@ -221,9 +221,9 @@ func Show(w *driver.Window, entries []driver.Entry) {
 	w.Entries = entries
 }
 
-// Period returns the beginning and the end of the window that contains the time at, for a fixed or
-// calendar limit. All times are in microseconds since the Unix epoch. In a store, a calendar period
-// may have different bounds, if it began under another calendar.
+// Period returns the beginning and the end of the window that contains the time `at`, for a fixed
+// or calendar limit. All times are in microseconds since the Unix epoch. In a store, a calendar
+// period may have different bounds, if it began under another calendar.
 func Period(l *stint.Limit, at int64) (begin, end int64) {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		e := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}.Around(at)

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Count identifies a count that a subject may have, by a rule and a scope.
+// Count identifies one of the counts that a subject may have, by its rule and scope.
 type Count struct {
 	// Rule is the rule with the limits.
 	Rule *policy.Rule
