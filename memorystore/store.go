@@ -104,7 +104,7 @@ type Store struct {
 	_               [64]byte // separates the cache lines that every call reads from those that calls write
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
-	loads           []loads       // loads of each shard
+	loads           []loads
 	turns           atomic.Uint32 // number of calls of heaviest
 	evictable       atomic.Uint32 // class to evict from
 	heavy           [classes]atomic.Uint32

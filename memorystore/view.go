@@ -20,9 +20,9 @@ type view struct {
 	leads  bool   // whether it is the claim's first limit with its name; false for concurrency limits
 	booked bool   // whether the limit has the booking that the request replaces
 
-	algorithm.View // view of the state
-	state          algorithm.Count
-	untagged       algorithm.Params // parameters of the limit, if it has no tag
+	algorithm.View
+	state    algorithm.Count
+	untagged algorithm.Params // parameters of the limit, if it has no tag
 }
 
 // holds reports whether the limit is a concurrency limit.

@@ -190,7 +190,7 @@ func (l *ledger) booked(d *stint.Decision, now int64) {
 	}
 }
 
-// adopt counts a charge of the store whose answer came just after its deadline, but before the
+// adopt counts a charge of the store if the answer came just after the deadline, but before the
 // request was decided without the store. Like answered, adopt may turn the decision into a denial.
 func (l *ledger) adopt(r *stint.Request, d *stint.Decision, call uint64) {
 	if d.Charge.Data().ID == 0 || d.Repeat || d.RetryAfter > 0 || !d.Allowed || r.Terms().Lease > 0 ||

@@ -105,7 +105,7 @@ func (b *batch) fill(f *flight) *flight {
 	}
 	f.late, f.attempt, f.end = false, new(attempt), f.over.Add(lateTime)
 	b.flights = append(b.flights, f)
-	b.silentAt = now.Add(2 * b.budget) // the flight may become late first
+	b.silentAt = now.Add(2 * b.budget) // one budget after the flight becomes late
 	return f
 }
 

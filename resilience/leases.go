@@ -129,7 +129,7 @@ func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime
 	}
 }
 
-// find returns the hash of the lease of a claim, and the lease, or nil if there is none. The
+// find returns the hash of a claim's lease, and the lease itself, or nil if there is none. The
 // request must be leasable.
 func (l *leases) find(r *stint.Request, claim int) (uint64, *lease) {
 	c := &r.Claims[claim]
@@ -339,8 +339,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles claim i of a charge, a leased one, in the block that served it. done reports
-// whether it did, and known whether the claim was settled before.
+// settleClaim settles claim i of a charge, which must be a leased claim, in the block that served
+// it. done reports whether it did, and known whether the claim was settled before.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {

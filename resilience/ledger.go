@@ -62,7 +62,7 @@ const stripes = 256
 // stripe holds the records of some subjects, and their lock.
 type stripe struct {
 	mu      sync.Mutex
-	records map[uint64]*record // by subject and scope
+	records map[uint64]*record // by the hash of subject and scope
 	owing   map[*record]struct{}
 	locked  uint64   // number of times that the lock was taken
 	_       [32]byte // the next lock is on another cache line

@@ -133,8 +133,9 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// serve answers a leasable request from memory, and reports whether it did. Of a request with
-// several claims, it may serve only some. Then part.rest has the others, for the store to decide.
+// serve answers a leasable request from memory, and reports whether it did. If the request has
+// several claims, it may serve only some of them. Then part.rest has the claims that the store must
+// decide.
 func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (part *leasedPart, served bool) {
 	if len(r.Claims) == 1 {
 		return nil, s.leases.serve(r, d, asked)

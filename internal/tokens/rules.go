@@ -48,8 +48,8 @@ type Rates struct{ Input, Output, Cached int64 }
 type Config struct {
 	Format
 	// Default is the estimated output of a request that does not limit its output. BytesPerToken is
-	// the approximate number of bytes of a request's body per token. Body is the maximum number of
-	// bytes of the body that are read. If one of them is 0, its default applies.
+	// the approximate number of bytes per token in the body of a request. Body is the maximum
+	// number of bytes to read from the body. If one of them is 0, its default applies.
 	Default, BytesPerToken, Body int64
 	// CountEvents applies to a stream that does not report its output. Each of its events whose
 	// data is an object then counts as one token of output. Without CountEvents, the output of such
