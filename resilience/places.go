@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// holder is a holder of a place under a concurrency limit. until is the time at which it loses the
-// place, unless a heartbeat arrives earlier.
+// holder has a place under a concurrency limit. until is the time at which it loses the place,
+// unless a heartbeat arrives earlier.
 type holder struct {
 	id     uint64
 	until  int64
