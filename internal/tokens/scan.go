@@ -254,7 +254,7 @@ func (s *Scanner) report() {
 }
 
 // collect scans a key or a reported string, starting at p[i]. It stops after the backslash of an
-// escape, after the closing quote, or before the end of p if p is long. The argument most is the
+// escape or after the closing quote, or earlier if p ends or is long. The argument most is the
 // maximum length of s.text. collect returns the index of the first byte that it has not processed.
 func (s *Scanner) collect(p []byte, i, most int) int {
 	piece := p[i:min(i+2*maxText, len(p))] // limited, so that many escapes do not cause many scans of all of p
