@@ -19,8 +19,8 @@ type Decision struct {
 	// Repeat reports whether an earlier request with the same [Request.ID] was charged, so that
 	// this one is not. Example: true for a retry.
 	Repeat bool
-	// Banned reports whether the subject is banned, for BanLeft from now. Example: true for an hour
-	// after [Limiter.Ban] with time.Hour.
+	// Banned reports whether the subject is banned. The ban ends after BanLeft. Example: true for
+	// an hour after [Limiter.Ban] with time.Hour.
 	Banned bool
 	// Degraded reports whether a [FailurePolicy] decided because the store was unavailable.
 	// Example: true while Redis is down.
@@ -65,8 +65,9 @@ func (d *Decision) Usages() []Usage {
 	return d.few[:d.count:d.count]
 }
 
-// MakeUsages gives the decision n zero usages of its own, for a store to fill in. Copies of a
-// decision may share usages, so a store calls MakeUsages before it changes the usages of a copy.
+// MakeUsages replaces the usages of the decision with n zero usages, and returns them for a store
+// to fill in. Copies of a decision may share usages, so a store calls MakeUsages before it changes
+// the usages of a copy.
 func (d *Decision) MakeUsages(n int) []Usage {
 	d.many, d.count = nil, 0
 	if n > inlineUsages {

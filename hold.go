@@ -25,8 +25,9 @@ const (
 // heartbeat got through in time, or the subject was reset.
 var ErrPlaceLost = errors.New("stint: the place is lost")
 
-// Hold sends heartbeats to keep the place that an allowed request took under concurrency limits,
-// and its hold (see [Request.Hold]), until release is called. release gives the place back:
+// Hold sends heartbeats until release is called. They keep the place that an allowed request took
+// under concurrency limits, and extend the hold of a request with a [Request.Hold]. release gives
+// the place back:
 //
 //	d, err := lim.Allow(ctx, "report:7")
 //	...
@@ -83,7 +84,7 @@ type holder struct {
 	window time.Duration
 	place  bool // whether there is a place, not only a hold
 
-	expires *time.Timer             // calls loses when the place may have expired
+	expires *time.Timer             // calls h.loses when the place may have expired
 	lose    context.CancelCauseFunc // cancels the context that Hold returned
 	lost    atomic.Bool
 

@@ -88,7 +88,7 @@ type Limit struct {
 	// used up or has ended. Leased is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
-	// settled, even if the window is no longer than the hold. So the estimates in flight never
+	// settled, even if the window is not longer than the hold. So the estimates in flight never
 	// exceed Max. It is for limits without a burst that are not buckets.
 	HoldThrough bool
 	// ChargeExpired charges the whole estimate of a hold that expires, instead of what heartbeats
@@ -323,7 +323,7 @@ func ParseLimit(text string) (Limit, error) {
 	return l, nil
 }
 
-// limitOption is a word at the end of the text of a limit, and the field that it sets.
+// limitOption is an option at the end of a limit's text: a word, and the field that it sets.
 type limitOption struct {
 	word string
 	set  *bool

@@ -152,8 +152,8 @@ func (l *Limiter) AllowN(ctx context.Context, subject string, n int64) (d Decisi
 	return d, err
 }
 
-// allow is like AllowN, but stores the decision in d: if a function returns the result of another
-// function, Go copies the decision twice.
+// allow is like AllowN, but stores the decision in d. This is faster: when a function returns
+// another function's result, Go copies the decision twice.
 func (l *Limiter) allow(ctx context.Context, subject string, n int64, d *Decision) (err error) {
 	// New has validated the limits, so only the rest of the claim can be wrong.
 	if subject == "" || len(subject) > MaxSubject || uint64(n) > uint64(MaxUnits) || len(l.limits) == 0 {

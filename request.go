@@ -148,9 +148,9 @@ func (r *Request) leaseFits() bool {
 
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace returns how long after the booked time a booking may still be used. The booking counts as
-// if it were charged at the end of the grace. The grace is a twentieth of the shortest window, from
-// 2 to 20 milliseconds.
+// grace returns the time after the booked time during which a booking may still be used. The
+// booking counts as if it were charged at the end of the grace. The grace is a twentieth of the
+// shortest window, but at least 2 and at most 20 milliseconds.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -202,7 +202,7 @@ func (c *Claim) Key() string {
 }
 
 // states returns the number of states that a store keeps for the claim: one for each distinct name
-// of its limits, except concurrency limits.
+// among its limits, concurrency limits excluded.
 func (c *Claim) states() int {
 	var buf [MaxLimits]string
 	names := buf[:0]

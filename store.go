@@ -42,9 +42,9 @@ type Amendment struct {
 	// they are; if the request had a Hold, they can be settled later. If Costs is nil, Cost applies
 	// to every limit; if it is empty but not nil, no limit changes.
 	Costs Costs
-	// MaxDebt is the largest debt, in units, that this amendment may add to a bucket or a limit
-	// with a burst, because these limits need time to recover from a debt. What exceeds the bound
-	// is not charged; see [Amended]. Zero means that the bound of each limit is its capacity. Other
+	// MaxDebt is the largest debt, in units, that this amendment may add to a bucket or to a limit
+	// with a burst. Such limits need time to recover from a debt. Units beyond the bound are not
+	// charged; see [Amended]. If MaxDebt is 0, the bound of each limit is its capacity. Other
 	// limits take the whole cost, because their debts end after one window.
 	MaxDebt int64
 	// KnownOnly prevents [AmendExtend] from taking back a place that the store has forgotten. It is
@@ -74,8 +74,8 @@ const (
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
 	// It charges the part of the usage so far that is not charged yet. It takes back a place that
 	// the store has forgotten, above the maximum if necessary. It does not take a place back after
-	// the context's deadline, after a release or a settlement of the charge, or within the lifetime
-	// of a place after a [CommandReset].
+	// the context's deadline, after a release or a settlement of the charge, or, after a
+	// [CommandReset], until the lifetime of a place has passed.
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
 	// was not answered may still be under way, and could take the place back until its deadline:

@@ -349,12 +349,12 @@ func (l *Limit) canLease() bool {
 // it gives units back over time.
 func (l *Limit) canHold() bool { return l.canLease() && !l.hasMeter() }
 
-// meterHint describes how to change a limit if its meter cannot be counted exactly.
+// meterHint describes how to change a limit if its meter cannot count exactly.
 const meterHint = "a rounder rate or window: capacity × window/gcd(maximum, window) of at most 2^53, " +
 	"the window in µs, or in whole milliseconds or seconds"
 
-// meterFits reports whether the limit's meter can be counted exactly, and is empty again within the
-// longest time that a store keeps data.
+// meterFits reports whether the limit's meter can count exactly, and whether a full meter is empty
+// again within the longest time that a store keeps data.
 func (l *Limit) meterFits() bool {
 	unit, rate, tick := l.Meter()
 	if unit == 0 {
@@ -370,8 +370,8 @@ var ticks = [...]int64{1, 1000, 1_000_000}
 // Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
 // unit, a tick is tick microseconds long, and each tick gives back rate. The tick is the finest of
 // 1 µs, 1 ms and 1 s that divides the window and keeps the weight of the capacity at or below
-// [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot be counted
-// exactly, all results are 0.
+// [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot count exactly,
+// all results are 0.
 func (l *Limit) Meter() (unit, rate, tick int64) {
 	window := l.Window.Microseconds()
 	if !l.hasMeter() || window <= 0 || l.Max < 0 {

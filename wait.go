@@ -110,8 +110,8 @@ type outcome uint8
 
 const (
 	useIt outcome = iota
-	// giveItBack means that the waiter was canceled or denied, or that it woke so late, for
-	// instance because its machine slept, that the booking no longer covers its use.
+	// giveItBack means that the waiter was canceled or denied, or that it woke too late to use the
+	// booking, for instance because its machine slept.
 	giveItBack
 	// leaveIt means that the store did not answer when asked to move the booking. The booking's
 	// instant is unknown, and its previous instant may now belong to another booking. A store that

@@ -22,7 +22,7 @@ func (e *notMade) Error() string { return e.cause.Error() }
 
 func (e *notMade) Unwrap() error { return e.cause }
 
-// GRPCStatus returns the status, for package status.
+// GRPCStatus returns the status. [status.FromError] calls it.
 func (e *notMade) GRPCStatus() *status.Status { return e.status }
 
 func (c *client) wait(ctx context.Context) error {

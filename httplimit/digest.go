@@ -20,9 +20,9 @@ const (
 
 // Digest implements [policy.Input.Content]. It returns a hash of the query and the body, and puts
 // the body back for the handler. Because this takes memory and time, Digest returns "" if the body
-// is too long, of unknown length, such as a stream, or followed by a trailer, or if it cannot set a
-// read deadline. If the body cannot be read, the request is still decided, without an id: banned
-// and denied clients get their usual answer, and other clients are charged.
+// is too long, has an unknown length, or is followed by a trailer. It also returns "" if it cannot
+// set a read deadline. If the body cannot be read, the request is still decided, without an id:
+// banned and denied clients get their usual answer, and other clients are charged.
 func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {

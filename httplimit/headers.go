@@ -187,10 +187,10 @@ func (x *exchange) setX(h http.Header, seconds int64) {
 	}
 }
 
-// findDecisive sets rule, limit and state to those of the limit that matters most to the client.
-// This is the limit that [stint.Decision.Decisive] returns, with one exception: a concurrency limit
-// that does not deny ranks below every other limit, because its places are usually given back soon,
-// at times that cannot be predicted.
+// findDecisive sets x.rule, x.limit and x.state for the limit that matters most to the client. This
+// is the limit that [stint.Decision.Decisive] returns, with one exception: a concurrency limit that
+// does not deny ranks below every other limit, because its places are usually given back soon, at
+// times that cannot be predicted.
 func (x *exchange) findDecisive() {
 	x.rule = nil
 	x.eachLimit(func(r *ruleText, l *limitText, s stint.State) {

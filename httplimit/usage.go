@@ -45,8 +45,8 @@ func (x *exchange) Body(most int64) (head []byte, length int64) {
 }
 
 // readDeadlines returns two deadlines: one for the part of a body that is read before the decision,
-// and one for the rest. The zero time means no deadline. If the server has a ReadTimeout, both
-// deadlines respect it, counted from now.
+// and one for the rest. The zero time means no deadline. If the server has a ReadTimeout, no
+// deadline is later than ReadTimeout from now.
 func readDeadlines(r *http.Request) (soon, rest time.Time) {
 	now := time.Now()
 	soon = now.Add(digestTime)

@@ -87,7 +87,7 @@ type Config struct {
 	// Config's Logger, and its Webhooks by those of the policies.
 	Observe observe.Config
 
-	// Drain is how long the server keeps serving after it reports that it is not ready.
+	// Drain is the time for which the server keeps serving after it reports that it is not ready.
 	Drain time.Duration
 	// Logger defaults to slog.Default().
 	Logger *slog.Logger

@@ -38,10 +38,10 @@ const (
 	pingEvery = 5 * time.Second
 )
 
-// Bounds on the resources that callers without a token can use, about a hundred megabytes in all
-// while a few hundred connections are open.
-// maxHealth applies to each connection; the other bounds apply to all connections together. When
-// one of these other bounds is reached, the server ends the oldest connection or call.
+// Bounds on the resources that callers without a token can use: about a hundred megabytes in all
+// while a few hundred connections are open. maxHealth applies to each connection; the other bounds
+// apply to all connections together. When one of these other bounds is reached, the server ends the
+// oldest connection or call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no calls other than
 	// health checks. Envoy makes a call as soon as it is connected, so this many Envoys can connect

@@ -34,7 +34,7 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 	return within, nil
 }
 
-// arrivedKey is the context key of a func(). It must be called when the first message of a call to
+// arrivedKey is the context key of a func() that must be called when the first message of a call to
 // the health service has arrived.
 type arrivedKey struct{}
 

@@ -20,7 +20,7 @@ type timeouts struct {
 	// header is the time limit for a request's header to arrive, body for the whole request, and
 	// answer for the client to read the answer.
 	header, body, answer time.Duration
-	// idle is how long a connection may stay open without a request.
+	// idle is the maximum time that a connection may stay open without a request.
 	idle time.Duration
 	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
 	// reply. A client that stops in the middle of a header cannot reply, and so is disconnected.

@@ -34,8 +34,8 @@ type watcher interface {
 	Last() reload.Result
 }
 
-// overridesTime is how long a starting server waits for overrides. If they cannot be read in that
-// time, it starts without them, and applies them once it has read them.
+// overridesTime is the maximum time that a starting server waits for overrides. If they cannot be
+// read in that time, it starts without them, and applies them once it has read them.
 const overridesTime = 5 * time.Second
 
 func (s *Server) openGuard(ctx context.Context) error {

@@ -253,8 +253,8 @@ func stepGenerator(p plan) *rapid.Generator[step] {
 	})
 }
 
-// advanceGenerator draws a time in microseconds, from 0 to hours: a fixed time, a time close to a
-// window of the plan, or a multiple or fraction of the window.
+// advanceGenerator draws a duration in microseconds: a fixed one, one close to a window of the
+// plan, or a multiple or a fraction of a window.
 func advanceGenerator(p plan) *rapid.Generator[int64] {
 	steps := []int64{0, 1, 15, 16, 1000, 8000, 100_000, 3_600_000_000, 7_300_000_001}
 	for _, f := range p.families {

@@ -140,7 +140,7 @@ func (k *tester) request(cost int64) stint.Request {
 	}
 }
 
-// and returns r with the first claim of each of the others added.
+// and returns r with the first claims of others added.
 func and(r stint.Request, others ...stint.Request) stint.Request {
 	for _, o := range others {
 		r.Claims = append(r.Claims, o.Claims[0])
@@ -240,8 +240,8 @@ func (k *tester) reset() {
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame fails unless got equals want. The failure message contains d, and calls the compared
-// value by the name in what.
+// wantSame fails unless got equals want. The failure message contains d and what, which names the
+// compared value.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {

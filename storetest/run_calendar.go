@@ -13,7 +13,7 @@ func (k *tester) until(year int, month time.Month, day, hour int) time.Duration 
 	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC).Sub(k.Clock.Now())
 }
 
-// wantReset checks when the first limit will be unused.
+// wantReset checks the time until the first limit is unused.
 func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 	k.Helper()
 	if got := d.Usages()[0].ResetAfter; got != want {
@@ -174,9 +174,9 @@ var periods = []check{
 	}),
 }
 
-// anyCalendar charges one subject under random calendars from same for about 50 periods, on clocks
-// up to ten minutes apart. It checks that the calendars agree on the end of each period, and that
-// no period grants more than the capacity.
+// anyCalendar charges one subject for about 50 periods. For each request, it chooses a random limit
+// from same, and sets the clock ahead by up to ten minutes. It checks that the calendars agree on
+// the end of each period, and that no period grants more than the capacity.
 func (k *tester) anyCalendar(same limits) {
 	var end time.Time // end of the current period
 	granted, capacity := int64(0), same[0].Max

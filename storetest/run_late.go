@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lateRequest returns a request that charges units after their use. age is how long ago they were
-// used, and refilled is how long meters have been giving them back.
+// lateRequest returns a request that charges units after their use. age is the time since they were
+// used. refilled is the time for which meters have been giving them back.
 func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Request {
 	return driver.WithTerms(k.forced(cost), driver.Terms{Age: age, Refilled: refilled})
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is how long after the booked time a booking may still be used, under limits with a window
-// of a second or longer.
+// grace is the time after the booked time during which a booking may still be used, under limits
+// with a window of a second or longer.
 const grace = 20 * ms
 
 // tentative makes a booking that must be reserved again before it is used.

@@ -14,7 +14,7 @@ import (
 type counts struct {
 	entries []entry
 	booked  []booking
-	held    []entry     // at is the expiry of the units
+	held    []entry     // at is the expiry of an entry's units
 	charges bool        // held units are charged when they expire
 	books   bool        // the request is a reservation; see goes
 	meter   *meter      // nil if the limit has no meter yet
@@ -177,9 +177,10 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges cost units if the instant at is now, and books them otherwise. It uses fewer units
-// if the usage would exceed 2^52. A log counts units charged now as if they were charged at the
-// instant until. For a meter, force subtracts what the meter gives back in refilled microseconds.
+// force charges cost units if the instant at is now, and books them otherwise. It charges or books
+// fewer units if the usage would otherwise exceed 2^52. A log counts units charged now as if they
+// were charged at the instant until. For a meter, force subtracts what the meter gives back in
+// refilled microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -196,8 +197,9 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking. The booking ends at the instant until, or earlier if a later booking ends
-// earlier. If there are already 1,000 bookings, insert adds the units to the last one instead.
+// insert adds a booking. The booking ends at the instant until or, if a later booking ends before
+// that, at the end of that booking. If there are already 1,000 bookings, insert adds the units to
+// the last one instead.
 func (k *counts) insert(at, until, cost int64) {
 	if n := len(k.booked); n >= driver.MaxBookings {
 		k.booked[n-1].n += cost

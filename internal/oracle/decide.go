@@ -198,7 +198,7 @@ func (p *part) lastBooked(now int64) int64 {
 	return at
 }
 
-// retryAfter returns the retry-after that a decision under the limit of p alone would have.
+// retryAfter returns the RetryAfter of a decision under the limit of p alone.
 func (p *part) retryAfter(mode stint.Mode, now, cost int64) time.Duration {
 	waits := mode == stint.ModeReserve && len(p.seen.bookings()) > 0
 	if !waits && p.seen.fits(p.limit, now, cost) {
@@ -235,7 +235,7 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 }
 
 // ahead reports whether at is before the end of the next period of every calendar limit. Nothing is
-// booked for later, because later ends are not known.
+// booked after that, because later ends are not known.
 func ahead(parts []*part, at int64) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
@@ -358,7 +358,7 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 // only earlier bookings. old is the first instant at which the booking begins on any limit. If a
 // limit does not have the booking, old is never, and the other limits keep the booking until the
 // request is charged. gone reports whether the booking may be due: no limit has it any more, and
-// every state has the generation of its charge.
+// every state has the generation of the booking's charge.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {
@@ -402,8 +402,9 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	return old, false
 }
 
-// takeOff removes the units of a due booking from every limit, if a log has them. The decision then
-// sees only bookings that have a grace. takeOff reports whether a log had the units.
+// takeOff prepares the decision on a due booking, whose units were moved to the logs and meters. If
+// a log has the units, takeOff removes them from every limit, and lets the decision see only
+// bookings that have a grace. It reports whether a log had the units.
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {
@@ -425,7 +426,8 @@ func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	return true
 }
 
-// stay answers a request with the unchanged booking. It writes nothing.
+// stay answers a request that cannot move its booking up: the booking stays as it is. It writes
+// nothing.
 func (s *Store) stay(r *stint.Request, parts []*part, d *stint.Decision, old, now int64) {
 	for _, p := range parts {
 		k := &counts{}

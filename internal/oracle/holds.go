@@ -129,7 +129,7 @@ func (s *Store) addHolds(parts []*part, id uint64, life, from, now int64) {
 	}
 }
 
-// openHold is an open hold of a charge, with the state that it belongs to.
+// openHold is an open hold, with the state and the charge that it belongs to.
 type openHold struct {
 	claim               int
 	hold                *hold
@@ -139,8 +139,8 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f for each open hold of c that the amendment a applies to, with the true cost of
-// the hold, which is at least its reported cost.
+// eachHold calls f for each open hold of c that the amendment a applies to. total is the true cost
+// of the hold, but at least the cost that heartbeats have reported.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0

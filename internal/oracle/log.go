@@ -119,8 +119,9 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 	return end
 }
 
-// goes returns the instant from which held units no longer count if they are not settled: when they
-// expire, or a span later if they are charged on expiry or if books is set.
+// goes returns the instant from which the held units h no longer count if they are not settled. If
+// they are charged when they expire, or if books is set, it is the instant at which they then leave
+// the window. Otherwise, it is their expiry.
 func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	if k.charges || books {
 		return k.stamp(l, h.at) + span(l)

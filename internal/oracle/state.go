@@ -22,7 +22,8 @@ func (st *state) clone() *state {
 	return c
 }
 
-// stepBack reports whether the clock stepped back. If so, it moves the state back by the same time.
+// stepBack reports whether the clock stepped back. If so, it moves the entries and bookings of the
+// state back by the same time. Calendar periods and held units do not move.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false

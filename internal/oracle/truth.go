@@ -319,7 +319,8 @@ func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 }
 
 // GaveBack records that units were given back. The units came from events up to the end of the
-// current slice, but it is not known from outside from which. Later events keep their units.
+// current slice, but it is not known from outside which events these are. Later events keep their
+// units.
 func (t *Truth) GaveBack(now int64, c stint.Command) {
 	t.tick(now)
 	for i := range c.Limits {
@@ -402,7 +403,8 @@ func (lt *limitTruth) admit(l *stint.Limit, e event, moved bool) error {
 	// windows that end there.
 	for _, other := range lt.events {
 		if moved && other.from > e.from {
-			// Before the move, the booking was in this window, too, between e.from and other.from.
+			// The booking was already in this window before it moved up: it began after e.from, but
+			// not after other.from.
 			continue
 		}
 		if err := lt.check(l, &e, other.from); err != nil {

@@ -140,7 +140,7 @@ func (a *API) release(w http.ResponseWriter, r *http.Request, body *reader) {
 }
 
 // refused answers with an error if the body has mistakes or err is not nil. It reports whether it
-// did.
+// has answered.
 func (a *API) refused(w http.ResponseWriter, body *reader, err error) bool {
 	switch {
 	case !body.ok():

@@ -34,8 +34,7 @@ func (q *question) claims() int {
 	return n
 }
 
-// priced returns a bit set: bit i is set if claim i counts the cost of the request, and not the
-// request itself.
+// priced returns a bit set: bit i is set if claim i counts costs instead of requests.
 func (q *question) priced() (bits uint16) {
 	for i := range q.claims() {
 		if q.verdict.Results[i].Rule.Costs {
@@ -178,9 +177,9 @@ func (q *question) name(r *reader, k *ask) {
 	}
 }
 
-// bySubject adds to q the limits of the subject in the body, and of the subjects in its member
-// "and". The first subject determines the failure mode. The first policy that holds estimates
-// determines how long they are held.
+// bySubject adds to q the limits of the subject in the body, and of the subjects in the body's
+// member "and". The first subject determines the failure mode. The first policy that holds
+// estimates determines how long they are held.
 func (a *API) bySubject(r *reader, q *question, with *reading, k *ask) {
 	q.named = true
 	q.verdict = policy.Verdict{Set: with.set, Tier: k.tier, Cost: 1, Decision: stint.Decision{Allowed: true}}

@@ -104,8 +104,8 @@ func (r *reader) unknown(name string, known []string) {
 }
 
 // members reads an object whose members may have any names, and calls member for each of them. most
-// is the maximum number of members, and what is what they are called in messages. Null members
-// count as absent.
+// is the maximum number of members. what is the word for members in messages. Null members count as
+// absent.
 func (r *reader) members(most int, what string, member func(name string)) {
 	n := 0
 	r.each(func(name string) {
@@ -145,8 +145,8 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array, and calls element for each element. most is the maximum number of elements,
-// and what is what they are called in messages.
+// array reads an array, and calls element for each element. most is the maximum number of elements.
+// what is the word for elements in messages.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return

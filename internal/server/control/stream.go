@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	// streamTimeout is how long a stream may be silent. A working stream sends a tick every second.
+	// streamTimeout is the maximum time that a stream may be silent. A working stream sends a tick
+	// every second.
 	streamTimeout = 15 * time.Second
 	// maxEvent is the maximum length of a line in bytes. All data of an event is in one line.
 	maxEvent = 4 << 20

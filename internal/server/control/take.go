@@ -32,7 +32,7 @@ type TakeRequest struct {
 type TakeResult struct {
 	Named
 	Allowed bool `json:"allowed"`
-	// RetryAfter is how long to wait; -1 means forever.
+	// RetryAfter is the time to wait; -1 means forever.
 	RetryAfter float64 `json:"retry_after_seconds"`
 	Banned     bool    `json:"banned,omitempty"`
 	// Degraded reports whether the request was decided without the store.

@@ -126,12 +126,12 @@ const (
 	maxRetry = 800 * time.Millisecond
 	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
-	// lasting is how long a connection must last before the next wait is minRetry again. Otherwise,
-	// a server that closes each connection right after it has sent the rules would get a new
-	// connection every minRetry.
+	// lasting is the time that a connection must last before the next wait is minRetry again.
+	// Otherwise, a server that closes each connection right after it has sent the rules would get a
+	// new connection every minRetry.
 	lasting = time.Second
-	// refusedTime is how long to wait before the same rules are refused again, because some servers
-	// then immediately send them again.
+	// refusedTime is the wait before the same rules are refused again, because some servers then
+	// immediately send them again.
 	refusedTime = 500 * time.Millisecond
 )
 

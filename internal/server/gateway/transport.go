@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// continueTimeout is how long to wait for an upstream to ask for the body of a request with
-	// "Expect: 100-continue".
+	// continueTimeout is the maximum time to wait for an upstream to ask for the body of a request
+	// with "Expect: 100-continue".
 	continueTimeout = time.Second
 	// pingAfter and pingTimeout are the settings that detect dead HTTP/2 connections.
 	pingAfter   = 15 * time.Second
