@@ -15,8 +15,8 @@ type FailurePolicy struct {
 	Budget time.Duration
 }
 
-// StrictBudget is a Budget that is longer than a working store takes. With this budget, decisions
-// wait for a slow store instead of being made without the store.
+// StrictBudget is a Budget that is longer than a working store needs for a decision. With this
+// budget, decisions wait for a slow store instead of being made without the store.
 const StrictBudget = time.Second
 
 // FailureMode determines what happens when the store fails.

@@ -89,7 +89,7 @@ type holder struct {
 	lost    atomic.Bool
 
 	failure error     // the error of the last heartbeat; nil if it was answered
-	until   time.Time // when the last unanswered heartbeat becomes void
+	until   time.Time // time at which the last unanswered heartbeat becomes void
 }
 
 // hold implements Hold for a charge that has a place or a hold. It is a separate function so that

@@ -82,10 +82,10 @@ type Limit struct {
 	// Algorithm determines how the limit counts. The default is [AlgorithmSliding].
 	Algorithm Algorithm
 	// Leased lets a process take units in blocks ahead of need and serve them from memory, if
-	// package resilience is in use. The limit stays strict across all processes. In return, all
-	// units of a block count from the time at which it is taken, even those that the process later
-	// gives back unused. A process that cannot reach the store denies requests once its block is
-	// used up or has ended. Leased is for sliding, fixed and calendar limits.
+	// package resilience is in use. The limit stays strict across all processes. However, all units
+	// of a block count from the time at which it is taken, even those that the process later gives
+	// back unused. A process that cannot reach the store denies requests once its block is used up
+	// or has ended. Leased is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is not longer than the hold. So the estimates in flight never
@@ -235,7 +235,6 @@ func (l *Limit) ID() string {
 	return string(b)
 }
 
-// sameID reports whether two limits have the same identity; see [Limit.ID].
 func (l *Limit) sameID(m *Limit) bool {
 	return l.Window == m.Window && l.Algorithm == m.Algorithm && l.Name == m.Name
 }

@@ -64,7 +64,7 @@ type waiter struct {
 	askAt time.Time     // the time to ask; zero if there is no reason to ask
 	next  time.Time     // the earliest time at which the waiter may ask
 	again bool          // whether the waiter asks once more if it cannot move up
-	pause time.Duration // minimum time between two calls that ask
+	pause time.Duration // minimum time between two requests for an earlier booking
 }
 
 // join adds a waiter after the answer d, which booked a later time or denied the request. asked is

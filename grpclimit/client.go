@@ -48,8 +48,8 @@ func UnaryClientInterceptor(api *outbound.Client) grpc.UnaryClientInterceptor {
 	}
 }
 
-// StreamClientInterceptor returns an interceptor like that of [UnaryClientInterceptor], for
-// streams. A stream waits once, when it is opened. StreamClientInterceptor panics if api is nil.
+// StreamClientInterceptor is like [UnaryClientInterceptor], but for streams. A stream waits once,
+// when it is opened. StreamClientInterceptor panics if api is nil.
 func StreamClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
 	return newClient(api, false).stream()
 }

@@ -170,7 +170,7 @@ func isRegular(source io.Reader) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// watchedReader is the source of a response that is copied. The watch pauses during each read,
+// watchedReader is the reader from which a response is copied. The watch pauses during each read,
 // because the client does not cause that delay.
 type watchedReader struct {
 	io.Reader

@@ -147,8 +147,8 @@ func (r *recorder) take(t *testing.T, caller int, subject, verb string, cost int
 	return c
 }
 
-// hold makes a request with a hold, or reports on or settles one of the charges in held, even if it
-// was settled before. It returns held with the new charge, if any.
+// hold makes a request with a hold, or reports the usage of one of the charges in held, or settles
+// it, even if it was settled before. It returns held with the new charge, if there is one.
 func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
 	n := rand.IntN(5)
 	if n < 2 || len(held) == 0 {

@@ -24,7 +24,8 @@ type ledger struct {
 	held  int64 // units of open and settled holds, which count under every limit
 }
 
-// openHold is an open hold. units is its estimate, or the reported cost if that is larger.
+// openHold is a hold that is not settled yet. units is its estimate, or the reported cost if that
+// is larger.
 type openHold struct {
 	id              uint64
 	units, reported int64

@@ -111,7 +111,7 @@ func (w *world) story() string {
 		strings.Join(w.history, "\n  ")
 }
 
-// at returns how far the clock is past its start, in microseconds.
+// at returns the time since the start of the clock, in microseconds.
 func (w *world) at() int64 { return w.h.Clock.micros() - epoch.UnixMicro() }
 
 // do executes one step on the store and the reference, and compares the answers.

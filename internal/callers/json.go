@@ -56,8 +56,8 @@ func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// badType returns a message that says how to send the body instead, or "" if its type and encoding
-// are valid.
+// badType returns "" if the type and the encoding of the body are valid. Otherwise, it returns a
+// message that says how to send the body.
 func badType(r *http.Request) string {
 	media, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch charset, ok := parameters["charset"]; {

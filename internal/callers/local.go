@@ -43,7 +43,8 @@ func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handle
 	}
 }
 
-// Peer returns the address of the peer of a request, or "unix", for logs.
+// Peer returns the address of a request's peer, for logs. If the peer has no address, it returns
+// "unix".
 func Peer(r *http.Request) string {
 	if peer := clientip.PeerOf(r); peer.IsValid() {
 		return peer.String()

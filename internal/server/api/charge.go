@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge. Bit i of priced is set if claim i counts the cost of the request.
+// charged is a charge, with the claims that count costs: bit i of priced is set if claim i does.
 type charged struct {
 	stint.Charge
 	priced uint16
