@@ -93,8 +93,8 @@ func WithFailure(policy FailurePolicy) Option {
 //
 //	lim, err := stint.New(store, stint.PerMinute(100).BurstTimes(3), stint.PerDay(50_000))
 //
-// A limiter without limits is for requests that bring their own. Every mistake in the options is
-// reported in one [*InvalidError].
+// A limiter without limits is for requests whose claims have their own limits. Every mistake in the
+// options is reported in one [*InvalidError].
 func New(store Store, options ...Option) (*Limiter, error) {
 	l := &Limiter{store: store, sleep: sleep}
 	var m mistakes

@@ -38,9 +38,9 @@ type Amendment struct {
 	// Hold, the true cost is charged even if no limit counts the charge any more. For [AmendExtend]
 	// of a hold, Cost is the usage so far.
 	Cost int64
-	// Costs are true costs by the names of limits, instead of Cost. Limits without an entry stay as
-	// they are; if the request had a Hold, they can be settled later. If Costs is nil, Cost applies
-	// to every limit; if it is empty but not nil, no limit changes.
+	// Costs holds the true costs by the names of limits. It replaces Cost. Limits without an entry
+	// stay as they are; if the request had a Hold, they can be settled later. If Costs is nil, Cost
+	// applies to every limit; if it is empty but not nil, no limit changes.
 	Costs Costs
 	// MaxDebt is the largest debt, in units, that this amendment may add to a bucket or to a limit
 	// with a burst. Such limits need time to recover from a debt. Units beyond the bound are not

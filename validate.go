@@ -367,7 +367,7 @@ func (l *Limit) meterFits() bool {
 // ticks are the possible lengths of a meter's tick, in microseconds.
 var ticks = [...]int64{1, 1000, 1_000_000}
 
-// Meter returns how the meter of a bucket or a burst counts in integers: one unit of cost weighs
+// Meter describes how the meter of a bucket or a burst counts in integers: one unit of cost weighs
 // unit, a tick is tick microseconds long, and each tick gives back rate. The tick is the finest of
 // 1 µs, 1 ms and 1 s that divides the window and keeps the weight of the capacity at or below
 // [MaxUnits]. If Max is 0, rate is 0. If the limit has no meter, or one that cannot count exactly,

@@ -60,7 +60,7 @@ func FormField(name string) KeyFunc {
 	})
 }
 
-// JSONField is like [FormField] for a member of the object in a JSON body, regardless of
+// JSONField is like [FormField], but for a member of the object in a JSON body, regardless of
 // Content-Type and method. The value must be a string or a whole number. Like encoding/json,
 // JSONField ignores case in names. It does not read the query.
 func JSONField(name string) KeyFunc {

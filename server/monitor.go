@@ -89,15 +89,16 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 const clockStep = 2 * time.Second
 
 type clockSteps struct {
-	// ahead is the lead of each server's clock over our monotonic clock at the last call.
+	// ahead maps each server to the time by which its clock was ahead of our monotonic clock at the
+	// last call.
 	ahead map[string]time.Duration
 	count int64
 	last  *observe.ClockStep
 }
 
-// look reports whether any server's clock was set since the last call. ahead is the lead of each
-// server's clock over our wall clock. ours is the total time by which our wall clock has been set
-// forward since the start.
+// look reports whether any server's clock was set since the last call. ahead maps each server to
+// the time by which its clock is ahead of our wall clock. ours is the total time by which our wall
+// clock has been set forward since the start.
 func (c *clockSteps) look(ahead map[string]time.Duration, ours time.Duration, now time.Time) (found bool) {
 	seen := map[string]time.Duration{}
 	for server, d := range ahead {

@@ -22,7 +22,8 @@ func (k *tester) wantReset(d stint.Decision, want time.Duration) {
 }
 
 // calendars are limits with every kind of period, in UTC and ten other zones. The zones are up to
-// 19 hours apart. Some change their clocks, on different days and by different amounts.
+// 19 hours apart. Some have daylight saving time, which begins on different days and shifts the
+// clock by different amounts.
 var calendars = limits{
 	stint.Daily(7), stint.Daily(7).In("Pacific/Kiritimati"), stint.Daily(7).In("America/St_Johns"),
 	stint.Daily(7).In("Australia/Lord_Howe"),

@@ -16,7 +16,7 @@ func (k *tester) limiter() *stint.Limiter {
 	return lim
 }
 
-// golden contains the golden examples of the requirements, except the fifth, which tests callers of
+// golden contains the golden examples in the requirements, except the fifth, which tests callers of
 // a store.
 var golden = []check{
 	clocked("golden 1: blocking, four at once, the fifth waits", limits{stint.Per(4, s)}, func(k *tester) {

@@ -78,7 +78,7 @@ var settlements = []check{
 		fallback, leased := d, d
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
-			// If d itself is such a charge, the store may settle it.
+			// If d itself is a fallback or leased charge, the store may settle it.
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
 				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)

@@ -384,8 +384,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse excludes events up to the instant until from checks against the capacity, because it is
-// not known how many of their units are left.
+// excuse is called when it is not known how many units of the events up to the instant until are
+// left. Checks against the capacity then ignore these events.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
@@ -489,8 +489,8 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	return nil
 }
 
-// justified reports whether the true log would deny cost units at now, if its events leave the
-// window up to maxLate later.
+// justified reports whether the true log would deny a request for cost units at now, if its events
+// leave the window up to maxLate later.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // only the comparison with the reference checks such limits

@@ -42,7 +42,7 @@ const (
 )
 
 // In tests, the proxies wait longer for stint than in the shipped files, because a busy machine may
-// stall stint, and the wait is not what is tested.
+// stall stint, and the tests are not about the wait.
 const (
 	shippedTimeout = "100ms"
 	timeout        = "1500ms"

@@ -83,8 +83,8 @@ func Golden(t testing.TB, update bool, name, got string) {
 	}
 }
 
-// Files returns the slash-separated names of the files in the repository, whose root is given. It
-// leaves out the files of git, and those in directories named bin and node_modules.
+// Files returns the slash-separated names of the files in the repository with the given root. It
+// leaves out the files of git, and the files in directories named bin and node_modules.
 func Files(t testing.TB, root string) (names []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {

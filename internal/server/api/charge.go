@@ -49,8 +49,8 @@ var (
 	errNewVersion = errors.New("is from another version of the server")
 )
 
-// textOf returns the text of a charge, or "" if nothing was charged. The text of a charge in the
-// store does not say which units are leased: a lease belongs to one process, but any process may
+// textOf returns the text of a charge, or "" if nothing was charged. If the charge is in the store,
+// the text does not say which units are leased: a lease belongs to one process, but any process may
 // receive the text. So amendments of leased units go to the store.
 func (k *keys) textOf(ctx context.Context, c *charged) string {
 	if c.IsZero() {
