@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// TestNothingDone: only after failures whose call the store did not execute is a repeat safe.
+// TestNothingDone checks for which kinds of failure the store has certainly not executed the call.
 func TestNothingDone(t *testing.T) {
 	nothing := map[stint.StoreErrorKind]bool{
 		stint.KindAuth: true, stint.KindFull: true, stint.KindReadOnly: true, stint.KindBusy: true,
@@ -27,7 +27,8 @@ func TestNothingDone(t *testing.T) {
 }
 
 // TestOutweighs: the limit that denies for the longest comes first, then the one that admits the
-// fewest further requests of the same cost, then the one of which more is used.
+// fewest further requests of the same cost, then the one that has used a larger share of its
+// capacity.
 func TestOutweighs(t *testing.T) {
 	state := func(limit string, used, cost int64) stint.State {
 		l, err := stint.ParseLimit(limit)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// WakeLate has all who wait wake later than they want to.
+// WakeLate makes each waiter of l wake later than planned, by the duration that late returns.
 func (l *Limiter) WakeLate(late func() time.Duration) {
 	l.sleep = func(ctx context.Context, d time.Duration, wake <-chan struct{}) (time.Duration, error) {
 		took, err := sleep(ctx, d, wake)

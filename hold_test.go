@@ -13,7 +13,7 @@ import (
 
 var errDown = errors.New("down")
 
-// cut is a store that can be out of reach. It counts amendments.
+// cut is a store whose amendments time out while down is set. It counts amendments.
 type cut struct {
 	stint.Store
 	down   atomic.Bool
@@ -29,7 +29,8 @@ func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (sti
 	return s.Store.Amend(ctx, c, a)
 }
 
-// newPlace returns a limiter of one place that lasts for some time, and what takes that place.
+// newPlace returns a limiter with a single place, its store, and a function that takes the place.
+// lasts is the lifetime of the place.
 func newPlace(t *testing.T, lasts time.Duration) (lim *stint.Limiter, store *cut, acquire func() stint.Decision) {
 	t.Helper()
 	store = &cut{Store: newMemory(t)}
@@ -47,8 +48,8 @@ func newPlace(t *testing.T, lasts time.Duration) (lim *stint.Limiter, store *cut
 	}
 }
 
-// The first heartbeat comes after a third of the time, and what happened before Hold was called is
-// allowed for.
+// The place is lost a tenth of its lifetime early, because some time may have passed before Hold
+// was called.
 func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store, acquire := newPlace(t, 10*time.Second)
@@ -66,7 +67,7 @@ func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 	})
 }
 
-// Who is told by the store that the place is lost, after a reset, does not ask again.
+// After a reset, the store reports that the place is lost. Hold then sends no further heartbeat.
 func TestHoldEndsWithAReset(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store, acquire := newPlace(t, 9*time.Second)
@@ -92,8 +93,8 @@ func TestHoldEndsWithAReset(t *testing.T) {
 	})
 }
 
-// A quantity whose name is misspelled would never be settled. A part that does not exist, and an
-// amendment without a kind, are refused, too: none of them refunds.
+// Amend refuses unknown names of quantities, parts that do not exist, and amendments without a
+// kind. None of them gives anything back.
 func TestAmendMistakes(t *testing.T) {
 	lim := newLimiter(t, stint.PerDay(9).WithName("input"), stint.PerDay(9))
 	d, err := lim.Take(t.Context(), stint.Request{Hold: time.Minute, Claims: []stint.Claim{{Subject: "a", Cost: 5}}})
@@ -125,8 +126,7 @@ func TestAmendMistakes(t *testing.T) {
 	}
 }
 
-// TestHold: a place is kept for as long as its holder says, whatever becomes of the context, and
-// not longer.
+// TestHold checks that a place is held until release is called, even if the context ends.
 func TestHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, _, acquire := newPlace(t, 10*time.Second)

@@ -13,16 +13,17 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// places is a store that gives places from a list, and notes what it is asked.
+// places is a store that answers with places from a list, and records what it is asked.
 type places struct {
 	answers   []place
-	booked    time.Time       // if there are no answers, the place is then
-	announced []time.Duration // see Announcements
+	booked    time.Time       // time of every place if answers is empty
+	announced []time.Duration // pauses before the announcements
 	silent    bool
 	asked     []string // "book", "move 7" or "return 2"
 }
 
-// place is an answer: a place some time ahead, that of another store, or an error.
+// place is an answer of places: a booking, a denial or an error. If local is set, the fallback made
+// the booking.
 type place struct {
 	wait   time.Duration
 	slow   time.Duration // how long the answer takes
@@ -62,7 +63,7 @@ func (p *places) Amend(_ context.Context, c Charge, a Amendment) (Amended, error
 
 func (p *places) Command(context.Context, Command) error { return nil }
 
-// Announcements says that there is room, at the times of the list.
+// Announcements announces that there is room, after each pause in p.announced.
 func (p *places) Announcements(ctx context.Context, f func(subject string, commanded bool)) error {
 	if p.silent {
 		return errors.ErrUnsupported
@@ -77,22 +78,23 @@ func (p *places) Announcements(ctx context.Context, f func(subject string, comma
 	return ctx.Err()
 }
 
-// A place, a charge and a request for one have the number of the call that they came from.
+// The number of a charge, and of the request that moves or returns it, is the number of the call
+// that made the charge.
 func TestAwait(t *testing.T) {
 	const ms, s = time.Millisecond, time.Second
 	type D = []time.Duration
 	at := func(wait time.Duration) place { return place{wait: wait} }
 	broken, refused := place{err: errors.New("connection reset")}, place{err: &StoreError{Kind: "refused"}}
-	minute, second := PerMinute(1), PerSecond(1) // under the latter they book tentatively
+	minute, second := PerMinute(1), PerSecond(1) // bookings under second are tentative
 	for _, test := range []struct {
 		name      string
 		limit     Limit
 		answers   []place
-		late      D // of each sleep
-		announced D // that there is room, the first from the start and each from the one before
+		late      D // lateness of each sleep
+		announced D // pauses before the announcements
 		took      time.Duration
 		asked     string
-		want      uint64 // the charge that is used, 0 if it fails
+		want      uint64 // id of the charge that is used; 0 if Wait fails
 	}{
 		{"at once", minute, []place{at(0)}, nil, nil, 0, "book", 1},
 		{"in time", minute, []place{at(400 * ms)}, nil, nil, 400 * ms, "book", 1},
@@ -171,7 +173,7 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// A store that cannot be listened to is asked when half of a long wait is over.
+// If the store announces nothing, a waiter asks when half of a long wait is over.
 func TestAwaitWithoutAnnouncements(t *testing.T) {
 	for wait, calls := range map[time.Duration]int{10 * time.Second: 1, time.Minute: 4, time.Hour: 10} {
 		synctest.Test(t, func(t *testing.T) {

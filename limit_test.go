@@ -11,11 +11,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// texts are limits as people write them, and as they read back.
+// texts are limits as users write them, and the text that String returns.
 var texts = []struct {
 	text string
 	want stint.Limit
-	back string // if not text
+	back string // the result of String; "" if it is text
 }{
 	{"100/1m", stint.PerMinute(100), ""},
 	{"100/m", stint.PerMinute(100), "100/1m"},
@@ -67,7 +67,7 @@ func TestParseLimit(t *testing.T) {
 	}
 }
 
-// mistakes are texts that are refused, and what the error must tell.
+// mistakes are texts that ParseLimit rejects. tells is part of the error.
 var mistakes = []struct{ text, tells string }{
 	{"", "units/window"},
 	{"100", "no window"},
@@ -174,7 +174,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// Meters count in the finest tick in which the weight of the capacity is exact.
+// The tick of a meter is the finest one with which the weight of the capacity is exact.
 func TestMeter(t *testing.T) {
 	for _, test := range []struct {
 		text             string
@@ -184,7 +184,7 @@ func TestMeter(t *testing.T) {
 		{"500/1m burst 5x", 120_000, 1, 1},
 		{"123457/1d burst 2x", 86_400_000, 123_457, 1000},
 		{"7/1s burst 20 bucket", 1_000_000, 7, 1},
-		{"99999999989/366d burst 1x bucket", 0, 0, 0}, // 31,622,400 seconds weigh too much
+		{"99999999989/366d burst 1x bucket", 0, 0, 0}, // the weight is too large even with ticks of a second
 		{"0/1s bucket", 1, 0, 1},
 		{"10/1m", 0, 0, 0},
 		{"10/1m fixed", 0, 0, 0},
@@ -227,7 +227,7 @@ func FuzzParseLimit(f *testing.F) {
 	})
 }
 
-// Validation is on the request path: what is valid costs no allocation.
+// Validation is on the request path, so a valid request must not allocate.
 func TestValidateDoesNotAllocate(t *testing.T) {
 	r := stint.Request{
 		Claims: []stint.Claim{{Subject: "a",

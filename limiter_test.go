@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// newMemory returns a memory store that ends with the test.
+// newMemory returns a memory store that is closed when the test ends.
 func newMemory(t *testing.T) *memorystore.Store {
 	t.Helper()
 	store, err := memorystore.New(memorystore.Config{})
@@ -27,7 +27,7 @@ func newMemory(t *testing.T) *memorystore.Store {
 	return store
 }
 
-// newLimiter returns a limiter over a memory store that ends with the test.
+// newLimiter returns a limiter over a new memory store.
 func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	t.Helper()
 	lim, err := stint.New(newMemory(t), options...)
@@ -37,8 +37,8 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	return lim
 }
 
-// wantMistake checks that an error is an InvalidError that tells all texts or, if there are none,
-// that there is no error.
+// wantMistake checks that err is an InvalidError that contains every string in tells or, if tells
+// is empty, that err is nil.
 func wantMistake(t *testing.T, what any, err error, tells ...string) {
 	t.Helper()
 	if _, invalid := errors.AsType[*stint.InvalidError](err); invalid != (len(tells) > 0) || !invalid && err != nil {
@@ -52,7 +52,7 @@ func wantMistake(t *testing.T, what any, err error, tells ...string) {
 	}
 }
 
-// away is an unavailable store, under [stint.FailDeny].
+// away is a store that answers like an unavailable store under [stint.FailDeny].
 type away struct{ stint.Store }
 
 func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
@@ -64,8 +64,8 @@ func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 	return d, nil
 }
 
-// TestUnavailableAsError: a denial for want of the store does not read as if a limit were exceeded,
-// nor as if the caller had left too little time.
+// TestUnavailableAsError: if a request is denied because the store is unavailable, the error
+// mentions neither an exceeded limit nor a deadline.
 func TestUnavailableAsError(t *testing.T) {
 	lim, err := stint.New(away{}, stint.PerMinute(1))
 	if err != nil {
@@ -117,7 +117,7 @@ func TestNewMistakes(t *testing.T) {
 	}
 }
 
-// Only a Force that is not ahead of now may be about what was used some time ago.
+// Age and Refilled are valid only with ModeForce, and only if MaxWait is 0.
 func TestLateMistakes(t *testing.T) {
 	lim := newLimiter(t, stint.PerMinute(1))
 	for _, test := range []struct {
@@ -153,7 +153,7 @@ func request(change func(*stint.Request)) stint.Request {
 	return r
 }
 
-// The usages of a decision by claim, each in the order of its limits.
+// UsagesOf returns the usages of a claim in the order of its limits.
 func TestUsagesOf(t *testing.T) {
 	d, err := newLimiter(t).Take(t.Context(), stint.Request{Claims: []stint.Claim{
 		{Subject: "a", Limits: []stint.Limit{stint.PerMinute(9), stint.PerHour(9)}, Cost: 2},
@@ -171,13 +171,14 @@ func TestUsagesOf(t *testing.T) {
 			t.Errorf("claim %d: got %v, want %v", claim, got, want)
 		}
 	}
-	denied := stint.Decision{Charge: d.Charge} // nothing is known
+	denied := stint.Decision{Charge: d.Charge} // the usages are unknown
 	if got := denied.UsagesOf(1); len(got) != 0 {
 		t.Errorf("got %v, want none", got)
 	}
 }
 
-// A repeat waits for the booking of the first request, neither moves it up nor gives it back.
+// A repeat waits for the booking of the original request. It neither moves the booking nor gives it
+// back.
 func TestWaitOfARepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim := newLimiter(t, stint.PerMinute(1))
@@ -193,7 +194,7 @@ func TestWaitOfARepeat(t *testing.T) {
 			}
 		})
 		time.Sleep(time.Second)
-		for range 3 { // fewer than the repeats that are allowed, however often they would ask
+		for range 3 { // fewer requests than the allowed repeats, even if each asks several times
 			ctx, cancel := context.WithTimeout(t.Context(), 59500*time.Millisecond)
 			gone, leave := context.WithCancel(ctx)
 			work.Go(func() { _, _ = lim.WaitFor(gone, r) })
@@ -284,7 +285,7 @@ func TestCommandMistakes(t *testing.T) {
 	limits := []stint.Limit{stint.PerHour(1)}
 	for _, test := range []struct {
 		command stint.Command
-		tells   []string // nothing if it is good
+		tells   []string // empty if the command is valid
 	}{
 		{stint.Command{Kind: stint.CommandReset, Subject: "a", Limits: limits}, nil},
 		{stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Hour}, nil},

@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// lost is a store that fails in everything.
+// lost is a store that always fails.
 type lost struct{ stint.Store }
 
 var errLost = &stint.StoreError{Op: "any", Err: errors.New("no store today")}
@@ -27,7 +27,7 @@ func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended
 }
 func (lost) Command(context.Context, stint.Command) error { return errLost }
 
-// A limiter logs failures, denials and admissions, however it is asked, and names no subject in full.
+// Every method of a limiter logs failures, denials and admissions, without the full subject.
 func TestWithLogger(t *testing.T) {
 	memory := newMemory(t)
 	var log bytes.Buffer
@@ -46,7 +46,7 @@ func TestWithLogger(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ask  func() error
-		want string // "" is nothing
+		want string // "" if nothing is logged
 	}{
 		{"allowed", allow, `level=DEBUG msg="stint: allowed" key=user:somebo… limit=2/1m used=1 remaining=1`},
 		{"the last one", allow, `level=DEBUG msg="stint: allowed" key=user:somebo… limit=2/1m used=2 remaining=0`},
@@ -83,7 +83,7 @@ func TestWithLogger(t *testing.T) {
 			strings.Replace(failed, "a request could not be decided", "a command failed", 1)},
 	} {
 		log.Reset()
-		_ = c.ask() // what is logged is the question
+		_ = c.ask() // the test checks only the log
 		if got := log.String(); c.want == "" && got != "" || !strings.Contains(got, c.want) ||
 			strings.Contains(got, "somebody") {
 			t.Errorf("%s: got %s; want %s", c.name, got, c.want)
@@ -91,9 +91,9 @@ func TestWithLogger(t *testing.T) {
 	}
 	log.Reset()
 	for range 100 {
-		_ = allow() // what is logged is the question
+		_ = allow() // the test checks only the log
 	}
-	if n := strings.Count(log.String(), "\n"); n > 10 { // of two seconds at most
+	if n := strings.Count(log.String(), "\n"); n > 10 { // the records of at most two seconds
 		t.Errorf("%d records of 100 denials, want 5 per second", n)
 	}
 }

@@ -54,7 +54,7 @@ func (l *Limiter) WaitFor(ctx context.Context, r Request) (Decision, error) {
 		if err := ctx.Err(); err != nil {
 			return Decision{}, err
 		}
-		// Book again, within the rest of the longest wait.
+		// Book again, within the rest of the maximum wait.
 		if longest > 0 {
 			r.MaxWait = max(longest-time.Since(start), time.Microsecond)
 		}

@@ -13,12 +13,12 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// counting is a store that notes when it is asked.
+// counting is a store that records the times of its takes.
 type counting struct {
 	*memorystore.Store
 	mu    sync.Mutex
 	takes []time.Time
-	moves []time.Time // of the takes those about a booking
+	moves []time.Time // the takes that ask to move a booking
 }
 
 func (c *counting) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
@@ -31,14 +31,14 @@ func (c *counting) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 	return c.Store.Take(ctx, r)
 }
 
-// count returns how often the store has been asked.
+// count returns the number of takes so far.
 func (c *counting) count() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.takes)
 }
 
-// newCounted returns a limiter over a memory store that ends with the test, and that store.
+// newCounted returns a limiter over a new counting store, and that store.
 func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *counting) {
 	t.Helper()
 	store := &counting{Store: newMemory(t)}
@@ -49,8 +49,8 @@ func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *countin
 	return lim, store
 }
 
-// uses counts what a line of waiters in two processes gets of a limit in a minute. No window has
-// more than the limit, however late they wake.
+// uses returns how many units a line of waiters in two processes gets in a minute. It checks that
+// no window has more units than the limit, however late the waiters wake.
 func uses(t *testing.T, l stint.Limit, line int, late func() time.Duration) (n int) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := newCounted(t, l)
@@ -89,8 +89,7 @@ func uses(t *testing.T, l stint.Limit, line int, late func() time.Duration) (n i
 	return n
 }
 
-// TestThoseBehindMoveUp: when one who waits gives up, those behind it move up at once, in their
-// order, and ask once each.
+// TestThoseBehindMoveUp: when a waiter gives up, the waiters behind it move up, in order.
 func TestThoseBehindMoveUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := newCounted(t, stint.PerMinute(1))
@@ -121,7 +120,7 @@ func TestThoseBehindMoveUp(t *testing.T) {
 				t.Errorf("waiter %d went ahead after %v, want %v", i, got, want)
 			}
 		}
-		if got := store.count() - before; got != 5 { // the first cannot move up, and asks again
+		if got := store.count() - before; got != 5 { // the first waiter cannot move up, and asks again
 			t.Errorf("those who waited asked %d times, want 5", got)
 		}
 		for _, cancel := range cancels {
@@ -130,7 +129,7 @@ func TestThoseBehindMoveUp(t *testing.T) {
 	})
 }
 
-// TestRoomIsHeardOf: who waits hears of everything that gives its subject room.
+// TestRoomIsHeardOf: everything that gives a subject room is announced to its waiters.
 func TestRoomIsHeardOf(t *testing.T) {
 	ctx := t.Context()
 	for name, give := range map[string]func(*stint.Limiter, stint.Decision) error{
@@ -160,8 +159,8 @@ func TestRoomIsHeardOf(t *testing.T) {
 	}
 }
 
-// TestWaitersAskOneAfterTheOther: those who wait for a subject do not all ask at once when one unit
-// is given back, and those of other subjects do not ask.
+// TestWaitersAskOneAfterTheOther: when units are given back, the waiters of the subject ask one
+// after another, and the waiters of other subjects do not ask.
 func TestWaitersAskOneAfterTheOther(t *testing.T) {
 	const line = 300
 	synctest.Test(t, func(t *testing.T) {
@@ -203,8 +202,8 @@ func TestWaitersAskOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestALineOfWaiters gets what the limit allows if it wakes in time. Late waiters delay those
-// behind them by no more than a grace.
+// TestALineOfWaiters: a line of waiters gets nearly all units of the limit. A late waiter delays
+// the waiters behind it by at most a grace.
 func TestALineOfWaiters(t *testing.T) {
 	for _, l := range []stint.Limit{
 		stint.PerSecond(4), stint.Per(10, 100*time.Millisecond), stint.Per(2, 5*time.Second),

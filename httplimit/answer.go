@@ -175,7 +175,7 @@ func (x *exchange) setRetry(h http.Header, seconds int64) {
 }
 
 // write sends the answer n in the format that the client prefers, with the header fields that are
-// in the draft. seconds is as in setRetry.
+// in the draft. For seconds, see setRetry.
 func (x *exchange) write(w http.ResponseWriter, r *http.Request, n *notice, seconds int64) {
 	h := w.Header()
 	f := negotiate(r.Header["Accept"])

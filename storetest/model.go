@@ -281,8 +281,9 @@ func (w *world) amend(s step) error {
 		return fmt.Errorf("store and reference differ: %s: %+v, want %+v", kind, got, want)
 	}
 	if a.Kind == stint.AmendSettle && got.Changed {
-		// The rules do not define for how long settling a part prevents settling the rest of the
-		// subject, so the history forgets the rest. It does not move up a settled booking.
+		// The rules do not define for how long settling one part of a charge prevents settling the
+		// other claims of the subject. So the history keeps only that part of the charge. It does
+		// not move up a settled booking.
 		c.booked = false
 		w.charges[i] = c
 	}
