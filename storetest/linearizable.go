@@ -32,9 +32,8 @@ func Linearizable(t *testing.T, store stint.Store) {
 		return names
 	}
 	names := subjects(callers * calls / 60)
-	// If a settlement raises a charge after its units were given back, the store charges the
-	// increase at an instant that the answer does not contain. So units are given back only to the
-	// first half of the subjects, and only charges of the other half are raised.
+	// Units are given back only to these subjects, and only charges of the other subjects are
+	// raised.
 	givenBack := names[:len(names)/2]
 	// Requests of these subjects hold units instead. Later calls report and settle the held units.
 	holding := subjects(callers * calls / 120)

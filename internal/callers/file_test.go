@@ -64,7 +64,8 @@ func TestEnsureToken(t *testing.T) {
 	}
 }
 
-// TestEnsureTokenLink: a link is not followed, so that the mode of no other file is changed.
+// TestEnsureTokenLink: EnsureToken does not follow a link, because it could change the mode of
+// another file.
 func TestEnsureTokenLink(t *testing.T) {
 	directory := t.TempDir()
 	other, path := filepath.Join(directory, "other"), filepath.Join(directory, "admin-token")
@@ -80,7 +81,7 @@ func TestEnsureTokenLink(t *testing.T) {
 	}
 }
 
-// TestEnsureTokenTogether: those who start together have the same token, and never half of one.
+// TestEnsureTokenTogether: processes that start together read the same, complete token.
 func TestEnsureTokenTogether(t *testing.T) {
 	for range 50 {
 		path := filepath.Join(t.TempDir(), "stint", "admin-token")

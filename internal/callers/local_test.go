@@ -28,7 +28,7 @@ func TestLocal(t *testing.T) {
 		{"127.0.0.1:1", "localhost", "Forwarded: for=203.0.113.9", false, false, "127.0.0.1"},
 		{"127.0.0.1:1", "localhost", "Via: 1.1 proxy", false, false, "127.0.0.1"},
 		{"", "localhost", "", false, false, "unix"},
-		{"203.0.113.9:1", "stint", "", true, true, "unix"}, // who connects to a socket chooses its name
+		{"203.0.113.9:1", "stint", "", true, true, "unix"}, // a client chooses the name of its end of a socket
 		{"@", "stint", "X-Forwarded-For: 203.0.113.9", true, false, "unix"},
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
@@ -54,7 +54,7 @@ func TestCrossSite(t *testing.T) {
 		method, site, mode, origin string
 		cross, navigates           bool
 	}{
-		{"GET", "", "", "", false, false}, // no browser
+		{"GET", "", "", "", false, false}, // not from a browser
 		{"POST", "", "", "", false, false},
 		{"GET", "same-origin", "cors", "", false, false},
 		{"POST", "same-origin", "cors", "http://stint.example:6070", false, false},
@@ -66,7 +66,7 @@ func TestCrossSite(t *testing.T) {
 		{"GET", "cross-site", "no-cors", "", true, false},
 		{"GET", "cross-site", "cors", "https://evil.example", true, false},
 		{"GET", "same-site", "cors", "", true, false},
-		// Browsers that do not say it, or not without TLS.
+		// From browsers that do not send Sec-Fetch-Site, or do not send it without TLS.
 		{"POST", "", "", "http://stint.example:6070", false, false},
 		{"POST", "", "", "http://stint.example:6071", true, false},
 		{"GET", "", "", "https://evil.example", true, false},

@@ -76,8 +76,7 @@ func TestTokenMistakes(t *testing.T) {
 	}
 }
 
-// TestWithoutRoles: where there are none, one is a mistake, and not a token that may do more than
-// it says.
+// TestWithoutRoles: if roles is false, a line with a role is a mistake.
 func TestWithoutRoles(t *testing.T) {
 	_, err := callers.ParseTokens("tokens", []byte("alice (read): "+first), false)
 	if want := "tokens:1: these tokens have no roles; want only the name of the holder before the colon"; err == nil || err.Error() != want {
@@ -85,7 +84,7 @@ func TestWithoutRoles(t *testing.T) {
 	}
 }
 
-// Whatever a file holds: every token of a good one opens, and nothing that is no token does.
+// FuzzTokens checks that only text from the file is accepted as a token.
 func FuzzTokens(f *testing.F) {
 	f.Add("alice: "+first+"\n"+second, first)
 	f.Add("# comment\n\n"+third+"\r\n", "")

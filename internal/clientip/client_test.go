@@ -22,7 +22,7 @@ func resolver(t testing.TB, c Config) *Resolver {
 	return r
 }
 
-// addr reads an address; "" is the unknown one.
+// addr parses an address. "" is the zero Addr.
 func addr(s string) netip.Addr {
 	if s == "" {
 		return netip.Addr{}
@@ -75,8 +75,8 @@ func TestF10OnlyOneHeaderIsConsulted(t *testing.T) {
 	}
 }
 
-// The client is the last untrusted address of the field that is set, and nothing before an address
-// that cannot be read counts. [FuzzClient] compares more lines with a reference.
+// The client is the last untrusted address in the configured header. Entries before an invalid
+// address are ignored. [FuzzClient] compares more headers with a reference.
 func TestF10Client(t *testing.T) {
 	for header, tests := range map[string][]struct {
 		name  string

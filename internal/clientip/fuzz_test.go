@@ -77,8 +77,8 @@ func FuzzClient(f *testing.F) {
 	})
 }
 
-// slowClient does what [Resolver.Client] does in the plainest way: it makes a list of all hops and
-// then walks it. It returns the hops that it came by as well.
+// slowClient does the same as [Resolver.Client] in the simplest way: it makes a list of all hops,
+// and walks it from the end. It also returns the hops that it reached.
 func slowClient(header string, peer netip.Addr, values []string) (client netip.Addr, reached []netip.Addr) {
 	hops := []netip.Addr{}
 	for _, line := range values {
@@ -107,7 +107,7 @@ func slowClient(header string, peer netip.Addr, values []string) (client netip.A
 	return client, reached
 }
 
-// slowFor returns the value of the one for= in an element of Forwarded, and "" if there is not
+// slowFor returns the value of the for= parameter in an element of Forwarded, or "" if there is not
 // exactly one.
 func slowFor(element string) string {
 	var values []string
@@ -122,8 +122,8 @@ func slowFor(element string) string {
 	return values[0]
 }
 
-// slowSplit splits at separators. With quotes, one counts if the number of quotes behind it that
-// are not escaped is even.
+// slowSplit splits s at separators. If quotes is true, a separator counts only if an even number of
+// unescaped quotes follows it.
 func slowSplit(s string, separator byte, quotes bool) []string {
 	var parts []string
 	begin, unescaped := 0, slowUnescaped(s)
@@ -137,7 +137,8 @@ func slowSplit(s string, separator byte, quotes bool) []string {
 	return append(parts, s[begin:])
 }
 
-// slowUnescaped returns s with every backslash, and what it escapes, replaced.
+// slowUnescaped returns s with every backslash, and the character that it escapes, replaced by
+// dashes.
 func slowUnescaped(s string) string {
 	return escape.ReplaceAllStringFunc(s, func(m string) string { return strings.Repeat("-", len(m)) })
 }
@@ -164,7 +165,7 @@ func slowHop(s string) netip.Addr {
 
 func slowCanonical(a netip.Addr) netip.Addr { return a.WithZone("").Unmap() }
 
-// slowTrusts takes the peer on a Unix socket for trusted, as the fuzzed resolver does.
+// slowTrusts trusts a peer on a Unix socket, as the fuzzed resolver does.
 func slowTrusts(a netip.Addr) bool {
 	return !a.IsValid() || slices.ContainsFunc(proxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -41,7 +41,8 @@ func TestF28Subject(t *testing.T) {
 	}
 }
 
-// TestCarriedIsNotTrusted: trust is about the address itself.
+// TestCarriedIsNotTrusted: an IPv6 address is not trusted because it contains a trusted IPv4
+// address.
 func TestCarriedIsNotTrusted(t *testing.T) {
 	r := resolver(t, Config{Trusted: proxies})
 	for _, peer := range []string{"64:ff9b::10.0.0.1", "64:ff9b:1::10.0.0.1", "2002:a00:1::1",

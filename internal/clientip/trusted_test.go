@@ -23,7 +23,7 @@ func TestParsePrefix(t *testing.T) {
 	}
 }
 
-// TestKeyMistakes: every entry that is invalid is reported.
+// TestKeyMistakes: Key reports every invalid entry.
 func TestKeyMistakes(t *testing.T) {
 	const form = "want a prefix such as 10.0.0.0/8, an address, or one of loopback, private and unix"
 	trusted, want := []string{"unix"}, "stint: invalid: "

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// F35: callers that are denied together come back apart, none too early.
+// F35: callers that are denied together are told to retry at different times, none of them too
+// early.
 func TestF35Spread(t *testing.T) {
 	tests := []struct {
 		wait, unit    time.Duration
@@ -33,7 +34,7 @@ func TestF35Spread(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: only a wait for a limit that all share has a jitter.
+// TestRetryAfter: jitter is added only if all callers share the limit that denied.
 func TestRetryAfter(t *testing.T) {
 	limits := []stint.Limit{stint.PerMinute(1)}
 	claim := func(shared bool, wait time.Duration) policy.Result {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// failing is a test that remembers why it failed.
+// failing is a test that records why it failed.
 type failing struct {
 	testing.TB
 	why string
