@@ -141,7 +141,8 @@ func measure(d decider, walkers []*walker, n int) cost {
 	}
 }
 
-// ask makes a chunk of decisions and adds the number of allowed ones to allowed.
+// ask makes a chunk of decisions. It returns allowed plus the number of decisions that allowed a
+// request.
 func (d decider) ask(w *walker, allowed int) (int, error) {
 	for range chunk {
 		ok, err := d.allow(w.next())

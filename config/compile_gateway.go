@@ -92,7 +92,7 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 }
 
 // each calls read for each element of a list. It returns the values, and whether all elements are
-// valid. For an empty list it returns "", which matches all requests.
+// valid. For an empty list, the only value is "", which matches all requests.
 func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
 	if len(elements) == 0 {
 		return []string{""}, true

@@ -12,8 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// maxValues is the maximum number of values in a file. A value that aliases repeat counts once for
-// each alias.
+// maxValues is the maximum number of values in a file. If aliases repeat a value, it counts once
+// for each alias.
 const maxValues = 100_000
 
 // decoder reads one file into the document. It adds tiers, policies and names to those from other

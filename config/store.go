@@ -35,8 +35,8 @@ type Store struct {
 }
 
 // OpenStore opens the store of the configuration, with all its settings: prefix, memory, name keys,
-// TLS files, failure policy, instances and breaker. Settings in the argument with, such as an
-// observer, a logger or another store (Redis.URL or Redis.Client), take precedence.
+// TLS files, failure policy, instances and breaker. Settings in the [stores.Config] take
+// precedence. It can also add an observer, a logger or another store (Redis.URL or Redis.Client).
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //

@@ -45,8 +45,8 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class is a set of requests: those that fit all of the matches and have all of the identities in
-// has.
+// class is a set of requests. A request is in the class if it fits all matches and has all
+// identities in the field has.
 type class struct {
 	matches []*policy.Match
 	has     []string
@@ -164,9 +164,9 @@ func (c *compiler) certain(name string, these *class) bool {
 	})
 }
 
-// holds reports whether the requests that n counts are also limited by other, whatever headers and
-// cookies clients send. Both count requests of the same tier. If other counts all routes and n is a
-// policy for some routes, other must also allow no more than n.
+// holds reports whether other also limits the requests that n counts, regardless of the headers and
+// cookies that clients send. Both must count requests of the same tier. If other counts all routes
+// and n is a policy for some routes, other must also allow no more than n.
 func (c *compiler) holds(other, n *counted, these *class) bool {
 	if n.limitsRate() && !other.limitsRate() || !c.covers(other, n, these) {
 		return false
@@ -194,9 +194,9 @@ func (n *counted) limitsRate() bool {
 	return slices.ContainsFunc(n.Limits, rate) || slices.ContainsFunc(n.Budget, rate)
 }
 
-// slower reports whether, for each limit in others, limits has one that allows no more in the long
-// run. If the maximum of a limit in limits comes from a claim, slower uses the largest value that
-// the claim may have. It ignores concurrency limits.
+// slower reports whether each limit in others has a counterpart in limits that allows no more in
+// the long run. If the maximum of a limit in limits comes from a claim, slower uses the largest
+// value that the claim may have. It ignores concurrency limits.
 func slower(limits, others []policy.Limit) bool {
 	return !slices.ContainsFunc(others, func(other policy.Limit) bool {
 		m := &other.Limit
@@ -209,7 +209,7 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to every request in these that n applies to. It ignores
+// covers reports whether other applies to every request of the class to which n applies. It ignores
 // exceptions by claim or network, because clients cannot choose their claims and networks.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.Unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.Unless) {
@@ -253,7 +253,8 @@ func (c *compiler) claimOf(name string) string {
 }
 
 // narrower reports whether one of the class's matches accepts only values that fit one of the
-// patterns. of returns the values that a match accepts. Without patterns, everything fits.
+// patterns. It calls of for the values that a match accepts. If there are no patterns, it returns
+// true.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {

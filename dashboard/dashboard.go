@@ -86,9 +86,9 @@ type dashboard struct {
 	closed  <-chan struct{}
 }
 
-// New returns a handler that serves a dashboard. A stream ends at the latest when its client
-// disconnects or the context ends. Cancel the context before shutting down a server that waits for
-// open connections. After the context ends, the handler still serves all requests except streams.
+// New returns a handler that serves a dashboard. Streams end when the context ends. Cancel the
+// context before shutting down a server that waits for open connections. After the context ends,
+// the handler still serves all requests except streams.
 func New(ctx context.Context, c Config) (http.Handler, error) {
 	if c.Monitor == nil {
 		return nil, &stint.InvalidError{Err: errors.New("dashboard.Config.Monitor is required")}

@@ -21,9 +21,9 @@ type outboundState struct {
 	// Used and Capacity belong to the limit that is closest to full.
 	Used     int64 `json:"used"`
 	Capacity int64 `json:"capacity"`
-	// Calls is the number of calls that were made. Waited is the number of these calls that waited,
-	// and AverageWait is the mean of their waits. Waiting is the number of calls that are waiting now.
-	// Denied is the number of calls that gave up.
+	// Calls is the number of calls that were admitted. Waited is the number of calls that waited,
+	// even if they were then not admitted, and AverageWait is the mean of their waits. Waiting is
+	// the number of calls that are waiting now. Denied is the number of calls that were refused.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`
 	AverageWait float64 `json:"average_wait_seconds"`

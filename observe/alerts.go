@@ -162,8 +162,8 @@ func (s *alertState) summary(r *readings) string {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts. The
-// argument before is the previous state.
+// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts.
+// before is the alert's previous state.
 func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:

@@ -49,8 +49,9 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump measures the jumps in some, and the jump passed as largest. It returns the one with
-// the highest times. If a policy has the same jump as its tier, it returns the jump of the policy.
+// largestJump measures the jump passed as largest and all jumps in some, and returns the one whose
+// field times is largest. If a policy has the same jump as its tier, it returns the jump of the
+// policy.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -61,8 +62,9 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 	return largest
 }
 
-// tiers returns the jumps of all tiers and of their policies, not yet measured. They compare the
-// most recent period, of length lately, with the rest of the last 15 minutes.
+// tiers returns a jump for each tier and for each of its policies. The caller must measure the
+// jumps. They compare the most recent period, of length lately, with the rest of the last 15
+// minutes.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()

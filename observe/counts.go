@@ -45,8 +45,8 @@ func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	return p
 }
 
-// add adds the counts of another point. It does the same as [Point.combine] with plus, but is fast
-// enough for sums that are computed every second.
+// add adds the counts of another point. It has the same effect as [Point.combine] with the function
+// plus, but is fast enough for sums that are computed every second.
 func (p *Point) add(q *Point) {
 	p.Allowed += q.Allowed
 	p.Denied += q.Denied
@@ -73,8 +73,8 @@ func part(i, n int64) func(all, _ int64) int64 {
 }
 
 // sum returns the total of the counts in the last d, or in all fine steps if they cover less. It
-// also returns the number of seconds that the total covers. The total has no percentiles, which the
-// method during can compute.
+// also returns the number of seconds that the total covers. The total has no percentiles; the
+// method during returns the durations for them.
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

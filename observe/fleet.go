@@ -230,7 +230,7 @@ func (m *Monitor) firing() (names []string) {
 	return names
 }
 
-// read processes rows of the table. It returns the questions of other processes.
+// read applies rows of the table to f. It returns the questions of other processes.
 func (f *fleet) read(rows []driver.Row, which driver.Rows, now time.Time) (questions []asked) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -95,8 +95,8 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge returns the counters in all, increased by the counts that other processes have reported. A
-// subject that is only in others gets a new counter.
+// merge adds the counts that other processes have reported to the counters in the list all, and
+// returns the list. A subject that is only in others gets a new counter.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all

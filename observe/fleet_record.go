@@ -67,8 +67,8 @@ type shadowFacts struct {
 	top []listed
 }
 
-// fleetRecord is implemented by countsRecord and factsRecord. The method code passes each field of
-// the record to a codec, in the order of the row.
+// fleetRecord is implemented by countsRecord and factsRecord. Its method, code, passes each field
+// of the record to a codec, in the order of the row.
 type fleetRecord interface{ code(*codec) }
 
 func encode(r fleetRecord) string {
@@ -206,7 +206,7 @@ func (c *codec) texts(list *[]string) {
 }
 
 // codeAll encodes or decodes a list. The function one encodes or decodes an element. When decoding,
-// codeAll keeps only the first elements; most is their maximum number.
+// codeAll keeps up to most elements and drops the rest.
 func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	n := c.length(len(*list))
 	if c.reading {

@@ -30,9 +30,9 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds what p has counted since its last report; the argument counts is its new report. If
-// timed is true, p counted this in the last few seconds, and add spreads it over the next seconds,
-// whose number is steps. Otherwise, add adds it to the sums at once and returns it.
+// add adds to the sums what p has counted between its last report and its new report, counts. If
+// timed is true, p counted this in the last few seconds, so it is spread evenly over the next
+// seconds; steps is their number. Otherwise, it is added at once, and add returns it.
 func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (before *totals) {
 	into := &s.owed
 	if !timed {
@@ -57,8 +57,8 @@ func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (befo
 	return into
 }
 
-// move moves a part of each count in its first argument to s.taken. The function share returns the
-// part to move.
+// move moves a part of each count in from to s.taken. The function share returns the part of a
+// count to move.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)

@@ -16,9 +16,9 @@ import (
 // their next reports.
 
 const (
-	// A row whose name ends with askSuffix holds a question: "1f3c5a7b/ask" is a question of process
-	// 1f3c5a7b. A row whose name contains whyPart holds an answer: "9d8e7f60/why/1f3c5a7b" is the
-	// answer of process 9d8e7f60.
+	// A row whose name ends with askSuffix holds a question: "1f3c5a7b/ask" is a question of
+	// process 1f3c5a7b. A row whose name contains whyPart holds an answer: "9d8e7f60/why/1f3c5a7b"
+	// is the answer of process 9d8e7f60 to that question.
 	askSuffix = "/ask"
 	whyPart   = "/why/"
 	// maxAnswer is the maximum number of denials in an answer. If there are more, the answer
@@ -145,8 +145,8 @@ func (f *fleet) askRows() []driver.Row {
 	return nil
 }
 
-// take processes a row with a question or an answer. If the row is a question of another process,
-// it returns the question. The caller holds the lock.
+// take handles a row with a question or an answer. If the row is a question of another process, it
+// returns the question. The caller holds the lock.
 func (f *fleet) take(r driver.Row) (q asked, ok bool) {
 	if by, ok := strings.CutSuffix(r.Name, askSuffix); ok && by != f.id {
 		q.by = by

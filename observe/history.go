@@ -136,8 +136,8 @@ func (h *history) row(i int) *row {
 	return &h.rows[i]
 }
 
-// follow updates the rows to the totals in all, which lists all series in the order of the rows. It
-// returns the series that have changed, with only the change in Recent.
+// follow updates the rows to new totals. The list all has the totals of all series, in the order of
+// the rows. follow returns the series that have changed, with only the change in Recent.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
@@ -151,9 +151,9 @@ func (h *history) follow(all []Series) []Series {
 	return happened
 }
 
-// step adds to the history one of the seconds since the last sample. The number of these seconds is
-// steps, and i is the index of the one to add. It gets an equal share of all, the counts since that
-// sample.
+// step adds one of the seconds since the last sample to the history. steps is the number of these
+// seconds, and i is the index of the one to add. It gets an equal share of all, the counts since
+// that sample.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)

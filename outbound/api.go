@@ -131,10 +131,10 @@ func (a *API) clone() API {
 	return own
 }
 
-// Presets returns APIs by name, with the limits that their owners publish, for the caller to adapt:
-// igdb with 4/1s, musicbrainz with 1/1s, spotify with 180/1m, tmdb with 40/10s. The RCSB PDB
-// publishes no figure but asks for a few requests per second, so rcsb has 3/1s. Calls to these APIs
-// wait for their turn, because FailFast is false.
+// Presets returns well-known APIs by name, with the limits that their owners publish: igdb with
+// 4/1s, musicbrainz with 1/1s, spotify with 180/1m, tmdb with 40/10s. The RCSB PDB publishes no
+// figure but asks for a few requests per second, so rcsb has 3/1s. Calls to these APIs wait for
+// their turn, because FailFast is false. The caller may change the APIs.
 func Presets() map[string]API {
 	presets := map[string]API{}
 	for name, limit := range map[string]stint.Limit{

@@ -34,8 +34,7 @@ type Stats struct {
 	Waiting int64
 	// Cooldowns is the number of pauses that the API imposed on this process.
 	Cooldowns int64
-	// CoolingUntil is the end of the pause in force, as far as this process knows; zero if there is
-	// none.
+	// CoolingUntil is the end of the pause in force; zero if this process knows of no pause.
 	CoolingUntil time.Time
 }
 

@@ -109,8 +109,8 @@ func (c *compiler) share(key string, share *float64) bool {
 // separate from the counts of requests.
 const costName = "cost"
 
-// rules makes the rules of a tier or policy as copies of like: one rule for limits and one for
-// budget. It makes no rule for an empty list.
+// rules returns copies of the rule like: one with limits and one with budget. It returns no copy
+// for an empty list.
 func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
 	for i := range budget {

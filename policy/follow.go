@@ -60,8 +60,8 @@ func (s *Settlement) SetHold(c *stint.Charge) {
 const settleTime = time.Second
 
 // Follow maintains the charge of an allowed request. While the request is served, Follow keeps the
-// request's concurrency places and its hold. Afterwards, it gives back the places, settles budgets
-// and refunds. It returns nil if there is nothing to do. Otherwise the caller must call the
+// request's concurrency places and its hold. Afterwards, it gives back the places, settles budgets,
+// and makes refunds. It returns nil if there is nothing to do. Otherwise the caller must call the
 // returned function once, when the request has been served. That call takes at most three seconds,
 // even if the store does not answer.
 //
@@ -126,7 +126,7 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release calls place, which gives back a concurrency place, and logs its error.
+// release gives back a concurrency place by calling place, and logs the error if that fails.
 func (g *Guard) release(place func() error) {
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)
@@ -247,12 +247,12 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects the charge of a decision. The argument which lists the indexes of the claims to
-// correct. It sets their charges to s.Cost or, if costs is not nil, to the cost that costs has for
-// the name of each limit. If the store cannot correct the charge, the charge stays until its
-// windows have passed or its hold expires. If the true cost would exceed the maximum debt, the
-// store charges only a part. In both cases, settle logs the correction and sends it to the
-// observer. It also sends the settlement of a hold to the observer.
+// settle corrects the charge of a decision, for the claims whose indexes are in which. It sets
+// their charges to s.Cost or, if costs is not nil, to the cost that costs has for the name of each
+// limit. If the store cannot correct the charge, the charge stays until its windows have passed or
+// its hold expires. If the true cost would exceed the maximum debt, the store charges only a part.
+// In both cases, settle logs the correction and sends it to the observer. It also sends the
+// settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
 		return // nothing was charged

@@ -175,8 +175,8 @@ func (v *Verdict) reset(set *Set) {
 	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
 }
 
-// LimitsOf returns the limits of a rule for a subject. The limits may depend on the claims of in.
-// LimitsOf is for callers that choose the rule and the subject themselves.
+// LimitsOf returns the limits of a rule for a subject. The limits may depend on in.Claims. LimitsOf
+// is for callers that choose the rule and the subject themselves.
 func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 	f := facts{in: in}
 	limits := rule.limitsOf(&f, subject, g.overrides)

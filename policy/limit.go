@@ -91,8 +91,8 @@ func (r *Rule) LimitTexts() []string {
 	return texts
 }
 
-// limitsOf returns the rule's limits for a subject's request. The overrides may be nil. If a claim
-// has an odd value, limitsOf records it in f.
+// limitsOf returns the rule's limits for a subject's request. The overrides may be nil. If the
+// value of a claim is not a valid maximum, limitsOf stores it in f.odd.
 func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 	limits, own := r.Limits, true
 	for i := range r.Claimed {

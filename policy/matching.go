@@ -113,8 +113,9 @@ func (p *policy) miss(f *facts, t *tier) miss {
 	return p.clause.miss(f, p.skips)
 }
 
-// askerIn returns the identity and the subject by which a policy counts a request. The argument
-// tier holds those by which the tier counts the request.
+// askerIn returns the identity and the subject by which a policy counts a request. If the policy
+// has no identity of its own, askerIn returns tier, the identity and the subject by which the tier
+// counts the request.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier

@@ -221,7 +221,7 @@ func withoutControls(p string) string {
 	return without(p, func(c byte) bool { return c < ' ' || c == 0x7f })
 }
 
-// without removes all bytes for which drop returns true. Its cost matters, because clients choose
+// without removes all bytes for which drop returns true. It must be fast, because clients choose
 // the path.
 func without(p string, drop func(byte) bool) string {
 	if !slices.ContainsFunc([]byte(p), drop) { // a conversion without a copy

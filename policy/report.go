@@ -21,8 +21,8 @@ func (g *Guard) startReports(ctx context.Context, v *Verdict) *tokens.Reports {
 	})
 }
 
-// report returns the charge of the rules that count costs, and a heartbeat that reports used and
-// cost as the usage so far.
+// report returns the charge of the rules that count costs, and a heartbeat for it. The heartbeat
+// reports the usage so far: the tokens in used, and the request's cost.
 func (v *Verdict) report(used tokens.Counts, cost int64) (stint.Charge, stint.Amendment) {
 	budgets := v.budgets()
 	a := stint.Amendment{Kind: stint.AmendExtend, Costs: v.costsOf(cost, budgets, used), KnownOnly: true}

@@ -45,8 +45,7 @@ const (
 	maxNotify = 10
 	// minNotify is the shortest window of a limit whose use is reported.
 	minNotify = time.Minute
-	// markType is the first part of the subjects under which the store keeps marks of thresholds
-	// that have been reported.
+	// markType begins the subjects under which the store keeps the marks of reported thresholds.
 	markType = "threshold:"
 	// longestShift is longer than any local time change, such as the end of daylight saving time. A
 	// time change can make a period longer than its window, so the store keeps the marks of

@@ -27,8 +27,8 @@ type Verdict struct {
 	Tier, Route string
 	// Skipped is the name of the policy that exempts the request from all limits and bans, or "".
 	Skipped string
-	// UnknownClient reports that an identity or a network needs the client's address, but the
-	// address is not known. Such requests share the subject "ip:unknown".
+	// UnknownClient is true if an identity or the Network of a [Match] needs the client's address,
+	// but the address is not known. Such requests share the subject "ip:unknown".
 	UnknownClient bool
 	// Cost is the cost of the request, in units of budgets.
 	Cost int64

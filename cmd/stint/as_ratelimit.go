@@ -24,8 +24,8 @@ import (
 const ratelimitName = "ratelimit"
 
 // asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it. Some
-// variables have no effect and cause no warning, because stint does not have what they configure,
-// such as a pool of connections to Redis. docs/migrating.md lists these variables.
+// variables have no effect and cause no warning, because they configure things that stint does not
+// have, such as a pool of connections to Redis. docs/migrating.md lists these variables.
 type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
@@ -115,7 +115,7 @@ func (r *asRatelimit) other(name, fine string) bool {
 	return value != "" && !strings.EqualFold(value, fine)
 }
 
-// effective reports whether the variable name has an effect in envoyproxy/ratelimit.
+// effective reports whether a variable has an effect in envoyproxy/ratelimit.
 func (r *asRatelimit) effective(name string) bool {
 	needs, ok := ratelimitNeeds[name]
 	return !ok || !r.other(needs.name, needs.value) && (needs.byDefault || r.env(needs.name) != "")
@@ -267,8 +267,8 @@ func (r *asRatelimit) rules(c *serveCommand) {
 	}
 }
 
-// pairs parses the value of the variable name: a list of names and values, such as "zone=a,rack=7".
-// The string between separates each name from its value.
+// pairs parses the value of a variable: a list of names and values, such as "zone=a,rack=7". In
+// each entry, the first occurrence of between separates the name from the value.
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {

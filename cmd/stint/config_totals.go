@@ -81,8 +81,8 @@ func totalText(rules []*policy.Rule, parts int) string {
 }
 
 // byClaim describes how much the limit of r at index i allows in n scopes if claims set all limits
-// to their largest maximums. It returns "" if no claim sets this limit and claims for other limits
-// do not raise what it allows.
+// to their largest maximums. It returns "" if no claim sets this limit and the largest maximums of
+// the other limits do not raise the amount.
 func byClaim(r *policy.Rule, i int, n int64) string {
 	if r.Claimed == nil {
 		return ""

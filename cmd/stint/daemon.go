@@ -256,8 +256,8 @@ func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// inFlags returns err, an error of package server, with the fields in its text replaced by the
-// flags that set them.
+// inFlags rewrites the text of err, an error of package server: it replaces the names of fields of
+// [server.Config] with the flags that set them.
 func inFlags(c *server.Config, err error) error {
 	text := err.Error()
 	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {

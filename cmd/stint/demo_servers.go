@@ -104,8 +104,8 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	work.Wait()
 }
 
-// call makes a request. It reads the response, whatever the status, so that the connection can be
-// reused.
+// call makes a request. It reads the response even if the status is an error, so that the
+// connection can be reused.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

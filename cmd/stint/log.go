@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/grpclog"
 )
 
-// flushTime is how long an exiting process waits for its log to be written.
+// flushTime is the maximum time that an exiting process waits for its log to be written.
 const flushTime = time.Second
 
 // newLogger returns the logger of a long-running command and makes it the default logger. From then

@@ -4,8 +4,8 @@
 import { clock, count, duration, forHowLong, number, sentence, share, time } from "./words.js";
 
 /**
- * Denials are normal if there are fewer than FEW in five minutes, or if they are a smaller share of
- * the decisions than SMALL.
+ * Denials are normal if there are fewer than FEW in five minutes, or if their share of the
+ * decisions is below SMALL.
  */
 const FEW = 20;
 const SMALL = 0.01;
@@ -20,8 +20,8 @@ const SPREAD = 0.4;
 const ONE_POLICY = 0.7;
 
 /**
- * A few subjects that cause at least this many denials per second are called an attack, unless
- * their denials are a smaller share of the decisions than SMALL.
+ * A few subjects that cause at least this many denials per second are called an attack, unless the
+ * share of their denials in all decisions is below SMALL.
  */
 const ATTACK = 5;
 /** Alerts about requests. All others are about the limiter itself. */

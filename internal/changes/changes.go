@@ -52,8 +52,8 @@ type key struct {
 	costs        bool
 }
 
-// change is a change of limits. If it is the change of a policy, tier is "", because the limits may
-// change in the same way in several tiers.
+// change is a change of the limits of a tier or a policy. For a policy, tier is "", because the
+// limits may change in the same way in several tiers.
 type change struct {
 	key
 	from, to string
@@ -208,7 +208,7 @@ func each[T any](was, is []T, kind string, nameOf func(T) string, found func(nam
 }
 
 // different returns the names of the fields in which two structs differ. It returns the names that
-// configurations use, such as max_debt. It ignores the fields in but, which are named as in Go.
+// configurations use, such as max_debt. It ignores fields whose Go names are in but.
 func different[T any](a, b T, but ...string) (fields []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

@@ -62,7 +62,10 @@ function binary(value) {
   return [1024 ** i, names[i]];
 }
 
-/** ticks returns about count round values, from 0 to the first that is not below max. */
+/**
+ * ticks returns round values from 0 to the first one that is at least max. Their number is about
+ * count.
+ */
 function ticks(max, count = 4) {
   if (!(max > 0)) return [0, 1];
   const raw = max / count;
@@ -78,7 +81,7 @@ function ticks(max, count = 4) {
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800];
 
-/** timeTicks returns about count round local times between from and to. */
+/** timeTicks returns round local times between from and to. Their number is about count. */
 function timeTicks(from, to, count = 5) {
   const seconds = (to - from) / 1000;
   const step = 1000 * (STEPS.find((s) => s >= seconds / count) ?? STEPS.at(-1));

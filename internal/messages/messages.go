@@ -67,7 +67,7 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 // deletes or replaces a byte, or swaps two neighbors.
 func slips(a, b string) int {
 	// Column j of row i is the number of changes from the first i bytes of a to the first j bytes
-	// of b. The rows before and last are the two above row.
+	// of b. last is the row above row, and before is the row above last.
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

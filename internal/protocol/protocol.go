@@ -17,8 +17,9 @@ type Terms struct {
 	// After an error, the caller must not use the booking, unless it is certain that the store did
 	// nothing. If the booking is in an answer that arrives later, the stack gives it back.
 	Booked *ChargeData
-	// Tentative makes a booking that must be reserved again, with Booked, before it is used. Such a
-	// booking has no grace: it ends when it begins. Tentative applies to Reserve.
+	// Tentative makes a booking that must be reserved again, with Booked, before it is used. A
+	// tentative booking has no grace period: it expires at the time for which it was made.
+	// Tentative applies to Reserve.
 	Tentative bool
 	// Lease charges units for use within this duration from now. They count from now on, and leave
 	// the window as if they were charged at the end of the duration. Lease implies Fit. It applies

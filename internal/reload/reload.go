@@ -24,8 +24,8 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// If Whole is true, Open always returns a complete set of files. A file that is missing has
-	// then been removed, and is not just being replaced.
+	// If Whole is true, Open always returns a complete set of files. If a file is missing, it has
+	// been removed and is not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)
@@ -80,8 +80,8 @@ type Rule struct{ Tier, Policy string }
 
 const maxTexts = 10
 
-// Texts returns the texts of the first changes. If there are more changes, one more text gives
-// their number.
+// Texts returns the texts of at most maxTexts changes. If there are more changes, the last text
+// states how many are left out.
 func (f *InForce) Texts() (texts []string) {
 	for i := range f.Changes[:min(len(f.Changes), maxTexts)] {
 		texts = append(texts, f.Changes[i].Text)

@@ -67,9 +67,9 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb appends steps for the next limits of the scale, as long as their maximums are below most
-// and their scale indexes are below to. Each new step is a copy of history. from is the scale index
-// of the first element of steps. last is the cost of the last charge, which the meters of the new
+// climb appends a step for each further limit of the scale whose maximum is below most and whose
+// index in the scale is below to. Each new step is a copy of history. from is the scale index of
+// the first element of steps. last is the cost of the last charge, which the meters of the new
 // steps leave out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {

@@ -8,7 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// recommend returns the limits that leave each share of the subjects untouched.
+// recommend returns a recommendation for each window of each rule. For each of the given shares,
+// the recommendation contains the smallest limit that leaves that share of the subjects untouched.
 func (r *recommender) recommend(shares []float64) []Recommendation {
 	for _, needs := range r.subjects {
 		for _, n := range *needs {

@@ -142,7 +142,7 @@ type Series struct {
 	Shadowed []int64   `json:"shadowed"` // included in Allowed
 }
 
-// LimitUse describes how far subjects used up one limit, each at its busiest. If a subject is
+// LimitUse describes how much of one limit each subject used at its busiest. If a subject is
 // counted in several scopes, only the scope with the highest usage is included.
 type LimitUse struct {
 	Policy string      `json:"policy"`

@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Counter bounds the number of values that are read. A value that aliases repeat counts once for
+// Counter bounds the number of values that are read. If aliases repeat a value, it counts once for
 // each alias. A Counter with a Max is ready to use.
 type Counter struct {
 	Max  int

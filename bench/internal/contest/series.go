@@ -42,9 +42,9 @@ func Quantile(sorted []time.Duration, q float64) time.Duration {
 	return sorted[int(q*float64(len(sorted)-1))]
 }
 
-// Turns yields the rounds, starting at 0, and in each of them every contender once. Each round begins
-// with the next contender, so that none is always first. Because the contenders take turns, a
-// temporary slowdown of the machine affects all of them.
+// Turns yields every contender once per round. Rounds and contenders are counted from 0. Each round
+// begins with the next contender, so that none is always first. Because the contenders take turns,
+// a temporary slowdown of the machine affects all of them.
 func Turns(rounds, contenders int) iter.Seq2[int, int] {
 	return func(yield func(round, contender int) bool) {
 		for round := range rounds {

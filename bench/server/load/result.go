@@ -52,7 +52,7 @@ func (g *group) add(r *request) {
 	g.took = append(g.took, r.to.Sub(r.from))
 }
 
-// quantile returns the time within which the share q of the answers arrived.
+// quantile returns the q-quantile of the response times.
 func (g *group) quantile(q float64) time.Duration { return contest.Quantile(g.took, q) }
 
 func (g *group) share(n int) float64 { return float64(n) / float64(g.requests) }

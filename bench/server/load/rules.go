@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// rule is one count that limits a request: at most max units in any window, of which the request
-// takes cost.
+// rule is a count that limits a request. It allows at most max units in any window, and the request
+// takes cost units.
 type rule struct {
 	name   string
 	key    string // requests with the same key are counted together

@@ -68,7 +68,7 @@ func parseApacheTime(s string) (at int64, ok bool) {
 	return seconds*1e9 + fraction, true
 }
 
-// twoDigits returns the number that the first two digits of s form, or 100,000 if they are not
+// twoDigits returns the number that the first two bytes of s form, or 100,000 if they are not
 // digits.
 func twoDigits(s string) int {
 	tens, ones := s[0]-'0', s[1]-'0'

@@ -49,8 +49,8 @@ func limitOf(l *simulate.LimitUse) string {
 // reach the limit on a busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: denied if share is at least bound, and
-// below otherwise.
+// fullness returns the tone for the used share of a limit: the tone denied if share is at least
+// bound, and otherwise the tone passed as below.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied
