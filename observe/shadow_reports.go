@@ -76,8 +76,8 @@ func isCostsOf(r, other *policy.Rule) bool {
 	return r.Costs && !other.Costs && r.Tier == other.Tier && r.Policy == other.Policy
 }
 
-// of returns the report on a rule and its rule for costs, which may be nil. It returns nil if there
-// are too many reports.
+// of returns the report on a tier or policy. The arguments are its two rules; costs is nil if it
+// has only one. If there are too many reports, of returns nil.
 func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	at := &s.recent[recentIndex(rule.Tier, rule.Policy)]
 	r := at.Load()
@@ -88,9 +88,9 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	return r.shadowReport
 }
 
-// get returns the report on a rule and its rule for costs, which may be nil. It creates a missing
-// report. If there are maxShadowReports reports already, the new report replaces an idle one; if
-// none is idle, get returns nil.
+// get returns the report on a tier or policy. The arguments are its two rules; costs is nil if it
+// has only one. get creates a missing report. If there are maxShadowReports reports already, the
+// new report replaces an idle one; if none is idle, get returns nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
 	for _, r := range [...]*policy.Rule{rule, costs} {

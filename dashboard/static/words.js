@@ -66,7 +66,7 @@ export const policyNames = (names) => names.map((name) => name || "limits withou
 
 /**
  * lately describes the period that offenders cover: the last eight to ten minutes, or the time
- * since the start if shorter.
+ * since the start if that is shorter.
  */
 export const lately = (model) => (model.seconds < 8 * 60 ? `since the start ${duration(Math.max(1, model.seconds) * 1000)} ago` : "in the last eight to ten minutes");
 

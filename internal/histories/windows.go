@@ -8,7 +8,7 @@ import (
 )
 
 // Windows counts the admissions of every subject in every window of its limits, as callers observe
-// them. All that a caller knows is that an admission happened between its call and its return.
+// them. A caller knows only that an admission happened between the call and its return.
 //
 // It finds every excess over a limit. Let S be admissions of one subject that certainly fell into
 // one window (t, t+W], because they were called after t and had returned by t+W, and let x be the

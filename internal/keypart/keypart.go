@@ -71,8 +71,8 @@ func Name(subject string) string {
 	return subject
 }
 
-// ReadName returns the [Name] of the subject whose encoding in keys is text. It reports false if
-// text is not such an encoding.
+// ReadName returns the [Name] of the subject that text encodes in keys. It reports false if text is
+// not a valid encoding.
 func ReadName(text string) (string, bool) {
 	if len(text) > 1 && text[0] == HashMark {
 		return text, true

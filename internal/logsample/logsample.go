@@ -29,9 +29,9 @@ type Sampler struct {
 	taken int       // number of events allowed in the interval
 }
 
-// Allow reports whether to log the current event. In each interval, it allows only the first
-// events; most is their maximum number. An interval begins with an event and lasts for the duration
-// every. If ok is true, left is the number of events that were left out since the last logged one.
+// Allow reports whether to log the current event. In each interval, it allows up to most events,
+// the first ones. An interval begins with an event; its length is every. If ok is true, left is the
+// number of events that were left out since the last logged one.
 //
 // For example, let most be 1 and every a minute. If ten events occur in a second, Allow returns (0,
 // true) for the first one and (0, false) for the others. If another event occurs a minute later,

@@ -58,8 +58,8 @@ type ChargeData struct {
 	Now int64
 	// Generation is the generation of the first state. When a store creates a state again, for
 	// instance after a reset, it draws a new generation. It then no longer amends charges of
-	// earlier generations, unless they have an open hold. Generation is zero if there is no state:
-	// nothing that still counts was charged to it, or all limits are concurrency limits.
+	// earlier generations, unless they have an open hold. Generation is zero if there is no state,
+	// because no charge still counts or because all limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.
