@@ -79,8 +79,8 @@ func openTiers(format string) func(http.Handler, bool) (http.Handler, func()) {
 }
 
 // openExample opens middleware with the example configuration, except that no run reaches the
-// limits of the enterprise tier. A request is charged to its tier and to a budget; both kinds of
-// header fields are sent.
+// limits of the enterprise tier. A request is charged to its tier and to a budget; responses have
+// the X-RateLimit fields and the fields of the IETF draft.
 func openExample(next http.Handler, allowed bool) (http.Handler, func()) {
 	text := strings.NewReplacer(
 		"[500/1m burst 5x, 10000/1h, unlimited/1d]", "[1000000000/1m burst 2x, 60000000000/1h, 1440000000000/1d]",

@@ -93,8 +93,8 @@ func runTiers(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Table(header, unbatched)
 }
 
-// against returns a row that compares two contenders: the median of each, and the median of their
-// ratios in each round. It also returns that median ratio.
+// against returns a row that compares two contenders: the median of each, and the median of the
+// ratios of all rounds. It also returns that median ratio.
 func against(name string, ours, theirs []load, value func(load) float64) ([]string, float64) {
 	all := ratios(over(ours, value), over(theirs, value))
 	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(all)}, all.Median()
@@ -149,8 +149,8 @@ func (row tierRow) compete(ctx context.Context, s contest.Settings, server *redi
 	return l
 }
 
-// warm sends requests of all subjects for the given time, at a pace that leaves exact windows of
-// that length half full. It continues at least until every subject was used.
+// warm sends requests of all subjects for the given time, at a pace that half fills a limit of
+// exact units in that time. It continues at least until every subject was used.
 func warm(ctx context.Context, server *redisServer, d redisDecider, walkers []*walker, length time.Duration) {
 	const half = exact / 2
 	start := time.Now()

@@ -220,8 +220,8 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	return u
 }
 
-// rates returns the rate for each kind of token. The default is otherwise for input and output, and
-// the rate for input for cached tokens.
+// rates returns the rate for each kind of token. Input and Output default to the value of
+// otherwise, and Cached defaults to Input.
 func (d *ratesDoc) rates(otherwise int64) policy.Rates {
 	input := or(d.Input, otherwise)
 	return policy.Rates{Input: input, Output: or(d.Output, otherwise), Cached: or(d.Cached, input)}

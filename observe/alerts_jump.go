@@ -19,7 +19,7 @@ const (
 type jump struct {
 	tier, policy string
 	now, before  Counts
-	seconds      int64 // the number of seconds that the counts in before cover
+	seconds      int64 // length of the earlier period
 
 	times float64 // the share of denials now divided by the share before; see measure
 }

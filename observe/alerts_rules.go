@@ -205,7 +205,7 @@ func (r *readings) secondsDown() float64 {
 }
 
 // spike returns the current traffic as a multiple of the usual traffic. If several processes share
-// their counts, it returns 0 in all but the one that leads.
+// their counts, it returns 0 in all processes except the one that leads.
 func (r *readings) spike() float64 {
 	if len(r.processes) > 0 && !r.leads() {
 		return 0

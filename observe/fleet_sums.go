@@ -57,8 +57,8 @@ func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (befo
 	return into
 }
 
-// move moves a part of each count in from to s.taken. The function share returns the part of a
-// count to move.
+// move takes a part of each count out of from and adds it to s.taken. The function share returns
+// the part of a count to move.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)

@@ -6,9 +6,9 @@ import (
 )
 
 // Durations are counted in buckets, 20 per decade, from one microsecond to ten seconds. The bounds
-// are the preferred numbers of the R20 series; each is about an eighth above the previous one. With
-// these bounds, quantiles are accurate to a few percent, and common thresholds such as 10 or 50 ms
-// are exact bounds.
+// are the preferred numbers of the R20 series; each is about an eighth larger than the previous
+// one. With these bounds, quantiles are accurate to a few percent, and common thresholds such as 10
+// or 50 ms are exact bounds.
 const (
 	stepsPerDecade = 20
 	decades        = 7

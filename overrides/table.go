@@ -398,9 +398,9 @@ func (t *Table) poll(ctx context.Context) error {
 	return nil
 }
 
-// restore puts back rows that the store has lost. The argument left has the rows that the store
-// still has. If a row in the store differs from the row of this process, restore keeps the override
-// that was made later.
+// restore puts back rows that the store has lost. left holds the rows that the store still has. If
+// a row in the store differs from the row of this process, restore keeps the override that was made
+// later.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {

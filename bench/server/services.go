@@ -147,8 +147,8 @@ func (all *services) names() []string {
 
 func (all *services) has(name string) bool { return slices.Contains(all.names(), name) }
 
-// contenders returns a contender for each service, which sends it the requests in turn, over the
-// given number of connections.
+// contenders returns a contender for each service. The contender sends the requests in turn to the
+// service, over the given number of connections.
 func (all *services) contenders(connections int, requests []*rls.RateLimitRequest) []contender {
 	var list []contender
 	for _, s := range all.list {

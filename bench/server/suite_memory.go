@@ -38,8 +38,9 @@ func (p *programs) runMemory(ctx context.Context, s contest.Settings, r *contest
 	r.Table(header, rows)
 }
 
-// memoryOf returns the memory of a new daemon in MB, after each of the numbers of descriptors in
-// steps. The numbers are totals, in ascending order.
+// memoryOf sends descriptors to a new daemon. It returns the daemon's memory in MB for each element
+// of steps, measured when the number of descriptors reaches that element. The elements are in
+// ascending order.
 func (p *programs) memoryOf(ctx context.Context, key string, steps []int) []float64 {
 	rack := process.NewRack()
 	defer rack.Stop()

@@ -205,9 +205,9 @@ function frame(doc, spec, highest) {
 }
 
 /**
- * runs returns the runs of values that are not null, each as its first and last index. If the
- * argument nothing is true, a run consists of values above 0, plus the zeros directly before and
- * after them. All other zeros are left out, so that they are not drawn.
+ * runs returns the runs of values that are not null, each as its first and last index. If called
+ * with nothing = true, a run consists of values above 0, plus the zeros directly before and after
+ * them. All other zeros are left out, so that they are not drawn.
  */
 function runs(values, nothing = false) {
   const list = [];

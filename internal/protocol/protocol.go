@@ -35,8 +35,8 @@ type Terms struct {
 	Age time.Duration
 	// Refilled is the duration for which meters have given back the units of a Force since they
 	// were used, truncated to whole microseconds. A meter is charged only the remaining units, now.
-	// Refilled may be shorter than Age, because a meter also gives back what was used before. It
-	// applies to a Force without MaxWait. Logs and concurrency limits ignore it.
+	// Refilled may be shorter than Age, because a meter first gives back units that were used
+	// earlier. It applies to a Force without MaxWait. Logs and concurrency limits ignore it.
 	Refilled time.Duration
 	// AtLeast makes a Force raise the usage of each limit to the cost: it charges only the missing
 	// units, and none if the usage is at least the cost. It restores usage that the store has lost,

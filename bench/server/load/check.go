@@ -18,7 +18,8 @@ import (
 // it and the answer was lost, it is charged twice; that is the documented worst case. If it was
 // denied, it may have been charged and refunded soon after.
 
-// clocks is the maximum difference between the machine's clock as read by k6 and as read by Redis.
+// clocks is the maximum difference between the times that k6 and Redis read from the machine's
+// clock.
 const clocks = 2 * time.Millisecond
 
 // ledger holds all certain and possible charges to one count.

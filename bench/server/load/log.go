@@ -25,12 +25,12 @@ func (r *request) admitted() bool { return r.status == http.StatusOK }
 func (r *request) denied() bool   { return r.status == http.StatusTooManyRequests }
 
 // The columns of k6's CSV output that are read. Times are in microseconds if K6_CSV_TIME_FORMAT is
-// set accordingly.
+// unix_micro.
 var columns = []string{"metric_name", "timestamp", "metric_value", "name", "status", "metadata"}
 
 // readLog reads k6's CSV output, which has a line per measurement. The line with a request's
-// duration has all that is needed, because its timestamp is the time of the answer. If the answer
-// is marked as given without Redis, another line follows.
+// duration is enough, because its timestamp is the time of the answer. If the answer is marked as
+// given without Redis, another line follows.
 func readLog(in io.Reader) ([]request, error) {
 	r := csv.NewReader(in)
 	r.ReuseRecord = true

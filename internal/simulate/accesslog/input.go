@@ -20,8 +20,8 @@ const byteOrderMark = "\ufeff"
 
 const tooLong = reason("the line is longer than 64 KB")
 
-// unknownLines is the number of lines from which a detector must find the format of a log. If all
-// of these lines are malformed, the format is unknown.
+// unknownLines is the maximum number of lines that a detector reads to find the format of a log. If
+// all of them are malformed, the format is unknown.
 const unknownLines = 10_000
 
 // input is one log.
