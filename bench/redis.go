@@ -47,7 +47,7 @@ func (s *redisServer) do(ctx context.Context, args ...string) rueidis.RedisResul
 
 // fields sends a command and returns the fields of its reply, which has a field on each line.
 func (s *redisServer) fields(ctx context.Context, args ...string) map[string]string {
-	text := strings.TrimPrefix(contest.Must(s.do(ctx, args...).ToString()), "txt:") // of a verbatim string
+	text := strings.TrimPrefix(contest.Must(s.do(ctx, args...).ToString()), "txt:") // the prefix of a verbatim string
 	fields := map[string]string{}
 	for line := range strings.Lines(text) {
 		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {

@@ -55,7 +55,7 @@ type storeWatch struct {
 	failed    time.Time     // when a call last failed
 	answered  time.Time     // when a ping or a probe was last answered
 	failure   error         // the error of the last call that failed
-	votes     errkind.Votes // what faults recent failures indicate; cleared when an outage ends
+	votes     errkind.Votes // faults that recent failures indicate; cleared when an outage ends
 	lastError string
 	errorAt   time.Time
 	state     resilience.BreakerState

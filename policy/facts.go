@@ -26,7 +26,7 @@ type facts struct {
 
 	client    netip.Addr
 	hasClient bool
-	odd       oddClaim // a claim with an odd value, if there is one
+	odd       oddClaim // a claim whose value is not a valid maximum; zero if there is none
 }
 
 // known caches the subject of an identity. Index 0 is for readings in which the first value of a

@@ -125,7 +125,7 @@ func usePassword(option *rueidis.ClientOption, path string) error {
 	}
 	user := option.Username
 	option.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
-		_ = read() // on an error the last password stays in use
+		_ = read() // on an error, the last password stays in use
 		return rueidis.AuthCredentials{Username: user, Password: *good.Load()}, nil
 	}
 	return read()

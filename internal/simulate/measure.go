@@ -30,7 +30,7 @@ type measure struct {
 	exact       *algorithm.Count
 	large       *algorithm.Count
 	meter       meter
-	plain, wide []step // without and with slices, from the smallest limit up
+	plain, wide []step // steps without slices and with slices, the smallest limit first
 }
 
 // step is the count of one limit of the scale.

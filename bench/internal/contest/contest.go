@@ -35,7 +35,7 @@ func Pick[T any](s Settings, full, short T) T {
 // Suite is a part of a run that can be selected by name.
 type Suite struct {
 	Name string
-	Run  func(context.Context, Settings, *Report) // Must and OK end it on an error
+	Run  func(context.Context, Settings, *Report) // Must and OK end the suite on an error
 }
 
 // Command runs suites and reports their results.

@@ -25,7 +25,7 @@ const clocks = 2 * time.Millisecond
 // ledger holds all certain and possible charges to one count.
 type ledger struct {
 	rule
-	events []event // ordered by from
+	events []event // in ascending order of from
 }
 
 // event is a certain or possible charge. cost is the number of units that were certainly charged,

@@ -23,9 +23,9 @@ const kinds = {
   free: { vus: 487, requests: 25, as: plan('free') },
   anonymous: { vus: 100, requests: 10, as: address },
   pro_over: { vus: 5, requests: 390, as: plan('pro') }, // 300 are admitted
-  free_over: { vus: 33, requests: 120, as: plan('free') }, // 60
-  anonymous_over: { vus: 10, requests: 60, as: address }, // 20
-  simulate_over: { vus: 15, requests: 40, as: plan('pro'), simulate: true }, // 10
+  free_over: { vus: 33, requests: 120, as: plan('free') }, // 60 are admitted
+  anonymous_over: { vus: 10, requests: 60, as: address }, // 20 are admitted
+  simulate_over: { vus: 15, requests: 40, as: plan('pro'), simulate: true }, // 10 are admitted
 };
 
 export const options = {
