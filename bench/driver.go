@@ -53,7 +53,6 @@ func plusMinus(s contest.Series) string {
 	return fmt.Sprintf("%s ±%.0f%%", contest.Number(s.Median()), 100*s.Spread())
 }
 
-// plural formats a count and its noun.
 func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -40,7 +40,6 @@ func requesting(h http.Handler, closer func()) decider {
 	}}
 }
 
-// runHTTP measures the cost of middleware.
 func runHTTP(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.Heading("HTTP middleware on memory stores, ns per request", "With a reused ResponseWriter that does nothing. "+
 		"stint's tiers are those of the example, with three windows each, matched by claim or address, and five policies by path. The whole example "+
@@ -141,7 +140,7 @@ func runHTTPRedis(ctx context.Context, s contest.Settings, r *contest.Report) {
 	r.AtMost(2, " ms", "http: added by limits in Redis, p99").Judge(added(0.99) / 1000)
 }
 
-// arrive sends requests at a steady pace and returns how long each took.
+// arrive sends requests at a steady pace and returns the duration of each.
 func arrive(ctx context.Context, url string, length time.Duration) []time.Duration {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: httpCallers}}
 	defer client.CloseIdleConnections()

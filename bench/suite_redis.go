@@ -22,7 +22,7 @@ func (l load) quantile(q float64) float64 { return contest.Quantile(l.Took, q).S
 // timedOne means that one of every timedOne decisions is timed.
 const timedOne = 8
 
-// pressTime returns how long a sample takes.
+// pressTime returns the duration of a sample.
 func pressTime(s contest.Settings) time.Duration {
 	return contest.Pick(s, 400*time.Millisecond, 200*time.Millisecond)
 }

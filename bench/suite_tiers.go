@@ -100,7 +100,6 @@ func against(name string, ours, theirs []load, value func(load) float64) ([]stri
 	return []string{name, plusMinus(over(ours, value)), plusMinus(over(theirs, value)), plusMinus(all)}, all.Median()
 }
 
-// share returns the share of decisions that were allowed.
 func share(l load) float64 { return l.Allowed }
 
 // compete warms up the contenders of a row, and then makes them take turns.

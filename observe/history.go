@@ -184,7 +184,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 	}
 }
 
-// dated converts, in place, the times of points to Unix time.
+// dated converts the times of points to Unix time, in place.
 func (h *history) dated(points []Point) []Point {
 	for i := range points {
 		points[i].At += h.offset

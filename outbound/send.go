@@ -16,9 +16,9 @@ const settleTime = time.Second
 
 // Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it
 // gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate, which is
-// based on the length and the first 64 KiB of its body. When the response body has been read or
-// closed, the charge is corrected to the usage that the response reports. If the call fails, or if
-// an error response reports no usage, the charge becomes zero.
+// based on the length and the first 64 KiB of the request's body. When the response body has been
+// read or closed, the charge is corrected to the usage that the response reports. If the call
+// fails, or if an error response reports no usage, the charge becomes zero.
 //
 // The transport of package httplimit calls Send for an HTTP client. It also pauses and repeats
 // calls when the API asks for it.

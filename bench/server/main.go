@@ -69,7 +69,7 @@ func run(ctx context.Context, args []string) error {
 	}.Run(ctx, args, os.Stdout)
 }
 
-// length returns how long a contender is called in a round.
+// length returns the duration of a contender's turn in a round.
 func length(s contest.Settings) time.Duration {
 	return contest.Pick(s, time.Second, 300*time.Millisecond)
 }
@@ -87,5 +87,4 @@ func version(program string, arg string) string {
 // count formats a number in groups of three digits.
 func count(v float64) string { return contest.Count(int64(v + 0.5)) }
 
-// milliseconds formats microseconds as milliseconds.
 func milliseconds(micros float64) string { return fmt.Sprintf("%.2f", micros/1000) }

@@ -62,7 +62,6 @@ type service struct {
 	clients []rls.RateLimitServiceClient
 }
 
-// startServices starts all contenders.
 func startServices(ctx context.Context, p *programs, rack *process.Rack) *services {
 	all := &services{}
 	stint := all.startStint(ctx, p, rack)

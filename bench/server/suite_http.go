@@ -72,7 +72,6 @@ func (p *programs) runAPI(ctx context.Context, s contest.Settings, r *contest.Re
 	r.Table([]string{"", "decisions/s", "p50 ms", "p99 ms", "of bare"}, siteRows(sites, measured, 1))
 }
 
-// site is an HTTP server.
 type site struct{ name, address string }
 
 // measureSites sends the same request to all sites, all of which must allow it.

@@ -29,7 +29,6 @@ const (
 	shareOfEcho    = 0.85
 )
 
-// runRLS measures Envoy's rate limit service.
 func (p *programs) runRLS(ctx context.Context, s contest.Settings, r *contest.Report) {
 	rack := process.NewRack()
 	defer rack.Stop()

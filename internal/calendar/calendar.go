@@ -97,8 +97,8 @@ func (c Calendar) around(at int64) Ends {
 	return e
 }
 
-// begin returns the first date of the nth period after the one that contains the date y-m-d, as
-// midnight in UTC.
+// begin returns the first date of a period, as midnight in UTC. The period is the nth one after the
+// period that contains the date y-m-d.
 func (c Calendar) begin(y int, m time.Month, d, n int) time.Time {
 	start := max(int(c.Start), 1)
 	switch c.Period {

@@ -63,7 +63,7 @@ func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	return c
 }
 
-// amend adds by, which may be negative, to the units of the last charge.
+// amend adds the number by, which may be negative, to the units of the last charge.
 func (m *meter) amend(by int64) { m.sum = max(m.sum+by, 0) }
 
 // steeper reports whether the line from a to b is steeper than the line from c to d. Both lines

@@ -220,7 +220,7 @@ func rank(n int, share float64) int {
 	return min(max(int(math.Ceil(share*float64(n)-slack)), 1), n)
 }
 
-// top keeps the first max of the values that are added to it, in the order of compare.
+// top keeps at most max of the values that are added to it: the first ones in the order of compare.
 type top[T any] struct {
 	max     int
 	compare func(a, b T) int

@@ -38,7 +38,7 @@ type ruleQuantities struct {
 	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
 }
 
-// window measures the limits of one rule that have the same name, window and burst.
+// window measures those limits of one rule that have the same name, window and burst.
 type window struct {
 	Recommendation
 	exactLimit, largeLimit algorithm.Params

@@ -56,7 +56,6 @@ func (s *series) widen() {
 	s.start, s.steps = start, wide
 }
 
-// result returns the series as a [Series].
 func (s *series) result() Series {
 	r := Series{Step: Duration(stepLengths[s.length]), Allowed: []int64{}, Denied: []int64{}, Shadowed: []int64{}}
 	if len(s.steps) > 0 {

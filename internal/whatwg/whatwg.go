@@ -75,7 +75,7 @@ func cutScheme(target string) (scheme, rest string) {
 	return "", target
 }
 
-// opaque returns the path of a URL without slashes, such as mailto:user.
+// opaque returns the path of a URL that has no slash after its scheme, such as mailto:user.
 func opaque(rest string) string {
 	return escape(untilQuery(rest), "")
 }

@@ -133,8 +133,8 @@ func (c Command) check(ctx context.Context, s Settings, suites []Suite, path str
 		strings.Join(slices.Sorted(maps.Values(drops)), "\n  "))
 }
 
-// choose returns the suites whose names are in only, a list separated by commas, in the order of
-// the command. If only is empty, it returns all suites.
+// choose returns the suites with the given names, in the order of the command. The names are
+// separated by commas. Without names, it returns all suites.
 func (c Command) choose(only string) ([]Suite, error) {
 	if only == "" {
 		return c.Suites, nil

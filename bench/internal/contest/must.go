@@ -2,7 +2,6 @@ package contest
 
 import "fmt"
 
-// failure is an error that ends a suite.
 type failure struct{ err error }
 
 // Must returns a value or, if there is an error, ends the suite with the error. Like OK, it may be

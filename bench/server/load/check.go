@@ -35,7 +35,6 @@ type event struct {
 	cost, most int64
 }
 
-// findings holds the results of the checker.
 type findings struct {
 	denied      int      // number of denied requests
 	unjustified []string // denied requests that no limit justifies

@@ -80,7 +80,7 @@ func run(ctx context.Context, args []string) {
 	contest.OK(r.failure())
 }
 
-// failurePolicy makes Redis decide every request, however busy this machine is.
+// failurePolicy makes Redis decide every request, even if this machine is busy.
 const failurePolicy = "failure: {mode: error, budget: 1s}\n"
 
 // send makes k6 send the requests and write its log.

@@ -19,7 +19,6 @@ const (
 	slowest     = 50 * time.Millisecond
 )
 
-// result is the result of a run.
 type result struct {
 	length time.Duration
 	all    group

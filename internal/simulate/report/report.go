@@ -54,7 +54,6 @@ type block interface {
 	text(p *printer)
 }
 
-// paragraph is one or more sentences.
 type paragraph struct{ Text string }
 
 // New returns a report on a result, which must not change afterward.
