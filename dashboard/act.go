@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// acts returns a handler that calls the function do with the subject in a request. The argument
-// what describes the action for the audit log.
+// acts returns a handler that calls the function do with the subject in a request. The audit log
+// shows what as the description of the action.
 func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
 	return func(w http.ResponseWriter, r *http.Request, by operator) {
 		var body control.Target

@@ -72,8 +72,7 @@ func newChange(source string, r *reload.Result) *change {
 }
 
 // denied counts a denial as weight denials; weight is above 1 if only a sample of the denials is
-// counted. The argument first reports whether there is no earlier record with the same subject,
-// rule and reason.
+// counted. first is true if there is no earlier record with the same subject, rule and reason.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

@@ -136,8 +136,8 @@ func (h *history) row(i int) *row {
 	return &h.rows[i]
 }
 
-// follow updates the rows to new totals. The list all has the totals of all series, in the order of
-// the rows. follow returns the series that have changed, with only the change in Recent.
+// follow updates the rows to new totals. The list all holds the totals of all series, in the order
+// of the rows. follow returns the series that have changed, with only the change in Recent.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {

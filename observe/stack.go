@@ -20,8 +20,8 @@ var storeOps = [...]string{"take", "amend", "command", "ping", other}
 const pingOp = 3
 
 var (
-	// fallbackModes has the names of the modes in which a stack decides if the store fails. savers
-	// lists the sources of decisions that need no call to the store.
+	// fallbackModes holds the names of the modes in which a stack decides if the store fails.
+	// savers lists the sources of decisions that need no call to the store.
 	fallbackModes = [...]string{stint.FailLocal: "local", stint.FailAllow: "allow", stint.FailDeny: "deny"}
 	savers        = [...]resilience.Source{resilience.SourceDenyCache, resilience.SourceLease}
 	breakerStates = [...]resilience.BreakerState{resilience.BreakerClosed, resilience.BreakerHalfOpen, resilience.BreakerOpen}

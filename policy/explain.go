@@ -28,7 +28,7 @@ type Explanation struct {
 	// Tier, Route and Cost are the tier, the route and the cost of the request.
 	Tier, Route string
 	Cost        int64
-	// Results has a result for each rule that applies. If readings differ in the subject or the
+	// Results holds a result for each rule that applies. If readings differ in the subject or the
 	// scope, a rule has several results. The results have no usages, because no store is asked.
 	Results []Result
 	// Numbers describes the limits whose maximum comes from a claim.

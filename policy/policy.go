@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Input has the attributes of a request. Adapters such as package httplimit fill it in.
+// Input holds the attributes of a request. Adapters such as package httplimit fill it in.
 type Input struct {
 	// Method and Host are the method and the host as received, such as "GET" and
 	// "example.com:8080".
@@ -19,8 +19,8 @@ type Input struct {
 	// Peer is the address of the other end of the connection. It is invalid if the peer has no
 	// address, as on a Unix socket.
 	Peer netip.Addr
-	// Header has the values of the request's header fields by canonical name, like http.Header; nil
-	// if there are none.
+	// Header holds the values of the request's header fields by canonical name, like http.Header;
+	// nil if there are none.
 	Header interface{ Values(name string) []string }
 	// Claims are facts about the caller that the application has verified, such as "user" and
 	// "plan". The method Claim returns "" for a fact that the application does not know. Claims is
@@ -50,7 +50,7 @@ type Rule struct {
 	// Tier is the name of the tier.
 	Tier string
 	// Limits count requests if Costs is false, and costs otherwise. If the maximum of a limit comes
-	// from a claim, Limits has the maximum for requests without the claim.
+	// from a claim, Limits holds the maximum for requests without the claim.
 	Limits []stint.Limit
 	Costs  bool
 	// Claimed holds the limits as in the Spec, in the same order as Limits. It is nil if no maximum

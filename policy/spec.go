@@ -133,7 +133,7 @@ type Policy struct {
 	Notify []int
 	// Cost is the cost of a request; nil means 1.
 	Cost *Cost
-	// Costs has the costs, by limit name, for limits whose cost differs from Cost. For example,
+	// Costs holds the costs, by limit name, of limits whose cost differs from Cost. For example,
 	// {"input_tokens": 2000} charges 2,000 units to a budget named "input_tokens".
 	Costs stint.Costs
 	// If Hold is set, the costs are estimates, which the store holds while the request is served.

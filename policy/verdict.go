@@ -74,7 +74,7 @@ func (*Verdict) Event() {}
 type Result struct {
 	// Rule is the rule that was applied to the request.
 	Rule *Rule
-	// Claim has the subject that was counted and the cost that was charged. Its Limits are the
+	// Claim holds the subject that was counted and the cost that was charged. Its Limits are the
 	// rule's limits, with the effects of claims and overrides. If the request has several readings,
 	// limits that share a count with a stricter limit are left out.
 	stint.Claim

@@ -14,7 +14,7 @@ export const full = (limit) => limit.used >= limit.capacity && !limit.shadow;
 
 /**
  * limitCard draws the state of a limit at the time now, with the given width in pixels. unfolded
- * has the names of the limits whose charges are shown.
+ * holds the names of the limits whose charges are shown.
  */
 export function limitCard(limit, now, width, unfolded) {
   const used = limit.capacity > 0 ? limit.used / limit.capacity : 1;
