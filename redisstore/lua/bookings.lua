@@ -168,27 +168,25 @@ function W.used(c)
   return (limits.usage_of(c.st, c.at, -FAR, now, W.held_sum(c))) + c.booked_sum
 end
 
--- log_fits reports whether n more units fit into the log in addition to all bookings.
+-- log_fits reports whether n more units fit into the log in addition to all bookings. It checks
+-- them at each booking that comes before they leave. All bookings end after now, so they do not
+-- leave earlier than units charged now: at such a booking, all earlier ones count.
 local function log_fits(c, n)
-  local set, at = c.st[SET], c.at
+  local set, at, booked = c.st[SET], c.at, c.booked
   local span, room = set[at + SPAN], set[at + CAP] - n - c.st[set[at + LOG] + SUM] - W.held_sum(c)
-  local ends, gone, oldest, expiring = stamp_of(set, at, now), 0, W.entries(c), c.held and W.entries(c.held)
+  local ends, oldest, expiring = stamp_of(set, at, now), W.entries(c), c.held and W.entries(c.held)
   local stamp, left = oldest() -- the next entry to leave
   local til, units_held -- the next hold to expire
   if expiring then til, units_held = expiring() end
-  for i = 0, last_index(c) do
-    local t, _, units = booking(c, i)
-    if t - span >= ends then return true end
-    while stamp and stamp <= t - span do
+  for from = 1, #booked, BOOKED do
+    local e, grace, units = struct.unpack(BOOKING, booked, from)
+    local gone = e - grace - span -- what has a stamp up to this instant leaves before the booking
+    if gone >= ends then return true end
+    while stamp and stamp <= gone do
       room = room + left
       stamp, left = oldest()
     end
-    while gone < i do
-      local _, e, back = booking(c, gone)
-      if stamp_of(set, at, e) > t - span then break end
-      room, gone = room + back, gone + 1
-    end
-    while til and stamp_of(set, at, til) <= t - span do
+    while til and stamp_of(set, at, til) <= gone do
       room = room + units_held
       til, units_held = expiring()
     end
@@ -225,7 +223,7 @@ end
 -- with_held is set, it includes held units: their stamps are a span before the instant at which
 -- they stop counting.
 local function latest(c, with_held)
-  local list, set, i = {}, c.st[SET], last_index(c)
+  local list, set, booked, from = {}, c.st[SET], c.booked, #c.booked + 1
   for stamp, units in W.entries(c) do list[#list + 1] = { stamp, units } end
   if with_held and c.held then
     for e, units in W.entries(c.held) do
@@ -236,10 +234,12 @@ local function latest(c, with_held)
   local last = #list
   return function()
     local entry, e, n, _ = list[last], nil, nil, nil
-    if i >= 0 then _, e, n = booking(c, i) end
-    if e then e = stamp_of(set, c.at, e) end
+    if from > 1 then
+      e, _, n = struct.unpack(BOOKING, booked, from - BOOKED)
+      e = stamp_of(set, c.at, e)
+    end
     if e and (not entry or e >= entry[1]) then
-      i = i - 1
+      from = from - BOOKED
       return e, n
     elseif entry then
       last = last - 1
