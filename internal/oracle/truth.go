@@ -495,6 +495,9 @@ func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // only the comparison with the reference checks such limits
 	}
+	if l.Capacity() == 0 {
+		return true // such a limit denies even requests with cost 0
+	}
 	reach := span(l) + lt.maxLate
 	if lt.sum(now-reach, now, false)+cost > l.Capacity() {
 		return true
