@@ -38,7 +38,7 @@ type Amendment struct {
 	// Hold, the true cost is charged even if no limit counts the charge any more. For [AmendExtend]
 	// of a hold, Cost is the usage so far.
 	Cost int64
-	// Costs holds the true costs by the names of limits. It replaces Cost. Limits without an entry
+	// Costs maps the names of limits to their true costs. It replaces Cost. Limits without an entry
 	// stay as they are; if the request had a Hold, they can be settled later. If Costs is nil, Cost
 	// applies to every limit; if it is empty but not nil, no limit changes.
 	Costs Costs
@@ -68,13 +68,14 @@ type Amended struct {
 type AmendmentKind uint8
 
 const (
-	// AmendSettle replaces the cost that was charged with the true cost; zero gives everything
-	// back, places under concurrency limits included, unless the request's ID was repeated.
+	// AmendSettle replaces the cost that was charged with the true cost. A true cost of zero gives
+	// everything back, including places under concurrency limits, but changes nothing if the
+	// request was repeated with the same ID.
 	AmendSettle AmendmentKind = iota + 1
 	// AmendExtend is a heartbeat: it renews a hold, and a holder's place under concurrency limits.
-	// It charges the part of the usage so far that is not charged yet. It takes back a place that
-	// the store has forgotten, above the maximum if necessary. It does not take a place back after
-	// the context's deadline, after a release or a settlement of the charge, or, after a
+	// It also charges any usage that has not been charged yet. It takes back a place that the store
+	// has forgotten, above the maximum if necessary. It does not take a place back after the
+	// context's deadline, after a release or a settlement of the charge, or, after a
 	// [CommandReset], until the lifetime of a place has passed.
 	AmendExtend
 	// AmendRelease gives a holder's place back. Charges under other limits stay. A heartbeat that
@@ -113,10 +114,10 @@ const (
 	// one.
 	CommandUnban
 	// CommandGiveBack subtracts up to Units from the subject's usage of each of the given limits in
-	// the given scope. It subtracts the oldest first, and never from bookings and leases, because
-	// these are for later use. It is for callers that do not have the [Charge], for instance
-	// because another process made it. A caller that has the Charge settles it instead. Concurrency
-	// limits do not change: holders release their places instead.
+	// the given scope. It subtracts the oldest units first, and never subtracts bookings or leases,
+	// because these are for later use. It is for callers that do not have the [Charge], for
+	// instance because another process made it. A caller that has the Charge settles it instead.
+	// Concurrency limits do not change: holders release their places instead.
 	//
 	// If requests share an entry (see [Resolution]; in a fixed window all do), the store cannot
 	// distinguish usage from a lease that ends in the current entry. Then a command that gives back

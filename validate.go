@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/messages"
 )
 
-// mistakes collects the rules that a value breaks. Each rule is checked in only one place, in a
-// method whose name begins with check. If no rule is broken, a check allocates nothing, so it can
-// run on the request path.
+// mistakes collects the rules that a value breaks. Each rule is checked in only one place. If no
+// rule is broken and there are no Costs, checking allocates nothing, so it can be done on the
+// request path.
 type mistakes struct {
 	claim int // 1 + i while Claims[i] is checked and there are several claims; else 0
 	errs  []error

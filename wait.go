@@ -9,10 +9,10 @@ import (
 // Wait charges one unit and returns when it may be used: at once if there is room, otherwise when
 // its booking is due. Bookings are made in the order of the calls, across all processes.
 //
-// A Wait usually makes one call to the store. If it books under a sliding limit with a window from
-// 40 milliseconds to four seconds, it makes two or three, because it confirms its booking when the
-// booking is due. When other callers give units back, it asks for an earlier time: once, or twice
-// if the first call finds none.
+// A Wait usually makes one call to the store. If it books under a sliding limit with a window of at
+// least 40 milliseconds and less than four seconds, it makes two or three, because it confirms its
+// booking when the booking is due. Whenever other callers give units back, it asks for an earlier
+// time: once, or twice if the first call finds none.
 //
 // Wait fails at once, with a [*DeniedError], if the wait would be longer than the context allows,
 // or if waiting would not help, for example because the cost exceeds the capacity of the limit. If
@@ -179,7 +179,7 @@ func (l *Limiter) await(ctx context.Context, r Request, d *Decision, asked time.
 				left = moved.RetryAfter
 			}
 			*d, answered = moved, took
-			if moved.RetryAfter == 0 || stands { // in tests, the clock of a store may stand still
+			if moved.RetryAfter == 0 || stands { // in tests, a store's clock may stand still
 				return useIt
 			}
 		case err == nil && !moved.Degraded: // denied, for example because the subject was banned
@@ -245,8 +245,9 @@ func (l *Limiter) reserve(ctx context.Context, r Request) (Decision, error) {
 	return d, err
 }
 
-// sleep waits for d, or less if it is woken, and returns how long it took. It also reads the wall
-// clock, because the monotonic clock may stop while a machine sleeps.
+// sleep waits for d, or less if it is woken, and returns how long it took. That is the longer of
+// the times on the wall clock and on the monotonic clock, which may stop while the machine is
+// suspended.
 func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) (took time.Duration, err error) {
 	start := time.Now()
 	timer := time.NewTimer(d)

@@ -19,17 +19,18 @@ type announcer interface {
 // its waiters ask for an earlier time.
 //
 // The waiters of one subject form a line, in order of arrival. They do not all ask at once, but one
-// after the other, with a pause of moveUpApart in between. Each of them asks again only after
-// moveUpPause, or after all others if that is later. So a limiter asks at most a hundred times a
-// second for one subject, however many callers wait and however much is given back. Asking does not
-// let a waiter overtake another. So a waiter that could not move up asks once more: by that time,
-// the waiters ahead of it, in other processes too, may have moved. A waiter that joins a line while
-// other waiters in it are moving up also asks, because it has booked behind them.
+// after the other, with a pause of moveUpApart in between. A waiter asks again only after
+// moveUpPause or, if that takes longer, after all others have asked. So a limiter asks at most a
+// hundred times a second for one subject, however many callers wait and however much is given back.
+// Asking does not let a waiter overtake another. That is why a waiter that could not move up asks
+// once more: by that time, the waiters ahead of it, in other processes too, may have moved. A
+// waiter that joins a line while other waiters in it are moving up also asks, because it has booked
+// behind them.
 //
 // A missed announcement costs only time, because the booking remains. If the store announces
-// nothing, or while the limiter cannot listen to it, a waiter asks when half of its wait is over,
-// but not before pollAfter. In a wait of ten seconds, it does not ask at all; in a wait of a
-// minute, three times; in a wait of an hour, nine times.
+// nothing, or while the limiter cannot listen to it, a waiter asks whenever half of its remaining
+// wait has passed, but pauses for at least pollAfter each time. In a wait of ten seconds, it does
+// not ask at all; in a wait of a minute, three times; in a wait of an hour, nine times.
 type waiters struct {
 	store announcer // nil if the store announces nothing
 
@@ -67,8 +68,9 @@ type waiter struct {
 	pause time.Duration // minimum time between two requests for an earlier booking
 }
 
-// join adds a waiter after the answer d, which booked a later time or denied the request. asked is
-// the time of that request. If there is no need to wait for announcements, join returns nil.
+// join adds a waiter and returns it. The answer d booked a later time or denied the request; asked
+// is the time at which the request was made. If there is no need to wait for announcements, join
+// returns nil.
 func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 	if d.RetryAfter < moveUpPause || d.Repeat {
 		return nil
@@ -129,7 +131,8 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause returns how long a waiter sleeps now, given the time left to wait.
+// pause returns how long a waiter should sleep now: until its remaining wait, left, has passed or
+// until it should ask, whichever is earlier.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {
@@ -146,7 +149,8 @@ func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	return max(pause, 0)
 }
 
-// told reports whether it is time for a waiter to ask for an earlier booking.
+// told reports whether it is time for a waiter to ask for an earlier booking. If so, it records
+// that the waiter asks now.
 func (ws *waiters) told(w *waiter) bool {
 	if w == nil {
 		return false
@@ -170,7 +174,8 @@ func (ws *waiters) told(w *waiter) bool {
 	return true
 }
 
-// answered records whether a waiter that asked could move up.
+// answered records that a waiter has asked, and whether it could move up. If it could not, but may
+// ask once more, answered sets the time for that.
 func (ws *waiters) answered(w *waiter, moved bool) {
 	if w == nil {
 		return

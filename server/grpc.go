@@ -39,18 +39,18 @@ const (
 )
 
 // Bounds on the resources that callers without a token can use: about a hundred megabytes in all
-// while a few hundred connections are open. maxHealth applies to each connection; the other bounds
-// apply to all connections together. When one of these other bounds is reached, the server ends the
-// oldest connection or call.
+// while a few hundred connections are open. maxHealth applies to each connection, and the other
+// bounds apply to all connections together. When one of the other bounds is reached, the server
+// closes the oldest connection or cancels the oldest call.
 const (
 	// maxNewConns is the maximum number of open connections that have made no calls other than
 	// health checks. Envoy makes a call as soon as it is connected, so this many Envoys can connect
 	// at the same time. If a health checker's connection is closed, the health checker opens a new
 	// one for its next check.
 	maxNewConns = 2048
-	// maxPendingCalls is the maximum number of calls to the health service whose message has not
+	// maxPendingCalls is the maximum number of calls to the health service whose messages have not
 	// arrived yet. A well-behaved client sends the message together with the header. Each of these
-	// calls can make the server keep maxMessage bytes.
+	// calls can make the server keep up to maxMessage bytes in memory.
 	maxPendingCalls = 128
 	// maxWatches is the maximum number of open streams of the health service. Envoy opens none.
 	maxWatches = 1024
@@ -89,7 +89,7 @@ func (s *Server) newGRPC() (endpoint, error) {
 		shutdown: func(ctx context.Context) error {
 			end()
 			done := make(chan struct{})
-			go func() { // ends when close is called, at the latest
+			go func() { // ends at the latest when the endpoint is closed
 				srv.GracefulStop()
 				close(done)
 			}()

@@ -38,10 +38,11 @@ func (s *Server) admitCall(ctx context.Context, info *tap.Info) (context.Context
 // the health service has arrived.
 type arrivedKey struct{}
 
-// admitHealthCall admits or rejects a call to the health service. The message of the call must
-// arrive within s.timeouts.header, and the number of calls that wait for their message is limited.
-// If the call is a stream, it is added to streams, which limits the number of open streams but not
-// their duration. For other calls, streams is nil.
+// admitHealthCall admits or rejects a call to the health service. It rejects the call if maxHealth
+// calls are already in progress on the connection. An admitted call is canceled if its message does
+// not arrive within s.timeouts.header, or once it is the oldest of more than maxPendingCalls calls
+// without a message. If the call is a stream, it is added to streams, which limits the number of
+// open streams but not their duration. For other calls, streams is nil.
 func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (context.Context, error) {
 	conn := connectionOf(ctx)
 	conn.heard()
@@ -61,7 +62,7 @@ func (s *Server) admitHealthCall(ctx context.Context, streams *boundedSet) (cont
 		timer.Stop()
 		leave()
 	}
-	context.AfterFunc(ctx, func() { // gRPC cancels the parent context
+	context.AfterFunc(ctx, func() { // runs when the call ends: gRPC then cancels the parent context
 		arrived()
 		ended()
 		conn.health.Add(-1)

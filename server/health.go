@@ -18,7 +18,7 @@ const (
 )
 
 // healthState tells load balancers and supervisors whether the server is ready. The server is ready
-// even if the store is down, because it still decides by the failure policy.
+// even while the store is down, because it then decides requests according to the failure policy.
 type healthState struct {
 	phase atomic.Value // a string
 	grpc  *health.Server
@@ -32,7 +32,7 @@ type healthState struct {
 // newHealth returns the state of a server that is starting. services are the names of its gRPC
 // services.
 func newHealth(services ...string) *healthState {
-	h := &healthState{grpc: health.NewServer(), missing: 1} // the server must listen first
+	h := &healthState{grpc: health.NewServer(), missing: 1} // the server is not listening yet
 	for _, name := range services {
 		h.grpc.SetServingStatus(name, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -96,8 +96,8 @@ func (h *healthState) healthcheck(w http.ResponseWriter, _ *http.Request) {
 }
 
 // closeWhileDraining returns a handler that, while the server drains, makes clients use a new
-// connection for their next request. Connections that are still open when the server stops are then
-// idle, so the server can close them.
+// connection for their next request. As a result, any connection that is still open when the server
+// stops is idle, so the server can close it.
 func (h *healthState) closeWhileDraining(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.current() == draining {

@@ -34,7 +34,7 @@ func (s *Server) newHTTP() (endpoint, error) {
 	mux.HandleFunc("GET /healthcheck", s.health.healthcheck)
 	mux.Handle("/auth", a.Auth())
 	mux.Handle("GET /openapi.json", a.Handler())
-	mux.Handle("/v1/usage", a.Handler()) // a proxy or a certificate identifies the callers
+	mux.Handle("/v1/usage", a.Handler()) // no token: a proxy or certificate identifies callers
 	mux.Handle("/", s.apiTokens.guard(a.Handler()))
 	// A client certificate allows callers of Envoy's service to refund hits, including on /json.
 	// With TLSOnlyGRPC, however, HTTP does not check certificates. If ClientCA is also set, serve

@@ -22,8 +22,9 @@ type timeouts struct {
 	header, body, answer time.Duration
 	// idle is the maximum time that a connection may stay open without a request.
 	idle time.Duration
-	// alive is the silence after which an HTTP/2 client is pinged, and the time limit for its
-	// reply. A client that stops in the middle of a header cannot reply, and so is disconnected.
+	// alive is how long an HTTP/2 client may be silent before it is pinged, and also the time limit
+	// for its reply. A client that stops in the middle of a header cannot reply, and so is
+	// disconnected.
 	alive time.Duration
 	// finish is the time limit for requests in progress when the server stops. While the server
 	// stops, silent is the maximum age of a connection on which no request has arrived.
@@ -208,8 +209,8 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 	})
 }
 
-// panicked logs a panic. what is the route or the gRPC method of the request. It must not contain
-// text from the client, which is not safe to log.
+// panicked logs a panic that occurred in a request. The parameter what is the route or the gRPC
+// method of the request. It must not contain text from the client, which is not safe to log.
 func (s *Server) panicked(what string, problem any) {
 	s.c.Logger.Error("server: defect: a request panicked", "request", what, "panic", problem, "stack",
 		string(debug.Stack()))

@@ -72,8 +72,8 @@ type cpuShare struct {
 }
 
 // of returns the CPU usage of the busiest server since the last call, from 0 to 1. busy is the CPU
-// time that each server's main thread has used since the server started. of returns 0 on the first
-// call, and ignores servers that have restarted since the last call.
+// time that each server's main thread has used since the server started. The result is 0 on the
+// first call. Servers that have restarted since the last call are ignored.
 func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float64) {
 	for addr, t := range busy {
 		if before, ok := c.busy[addr]; ok && now.After(c.at) {
@@ -84,8 +84,8 @@ func (c *cpuShare) of(busy map[string]time.Duration, now time.Time) (share float
 	return min(share, 1)
 }
 
-// clockStep is the smallest change of a clock that counts as a step. It must be well above the
-// error of measuring the difference between two clocks, which is half a second at most.
+// clockStep is the smallest jump of a clock that counts as a step. It must be well above the error
+// of measuring the difference between two clocks, which is half a second at most.
 const clockStep = 2 * time.Second
 
 type clockSteps struct {

@@ -36,7 +36,7 @@ type Server struct {
 	timeouts timeouts
 
 	// Set by New.
-	config      *config.Config // as read by New; the guard has the set in force
+	config      *config.Config // as read by New; the guard has the policies in force
 	rules       *envoyrls.Config
 	webhooks    []observe.Webhook
 	apiTokens   *tokens
@@ -46,7 +46,7 @@ type Server struct {
 	health      *healthState
 
 	// Bounded sets for gRPC callers without a token: connections that have made no call, calls to
-	// the health service that wait for their message, and streams of the health service.
+	// the health service that are waiting for their messages, and streams of the health service.
 	newConns, pendingCalls, watches boundedSet
 
 	// Set only by Start.
@@ -129,7 +129,7 @@ var (
 	errNotStarted = errors.New("server: not started yet")
 )
 
-// Start connects to the store and opens the listeners. It returns when the server serves requests.
+// Start connects to the store and opens the listeners. It returns once the server accepts requests.
 // If it returns an error, nothing is left running, and Stop does nothing. The context applies only
 // to starting.
 func (s *Server) Start(ctx context.Context) error {
@@ -209,7 +209,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// fail makes Wait return err, unless another listener has failed before.
+// fail makes Wait return err, unless another listener has already failed.
 func (s *Server) fail(err error) {
 	select {
 	case s.failed <- err:

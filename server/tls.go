@@ -102,7 +102,7 @@ func readCertificates(files []reload.File) (*tls.Config, error) {
 }
 
 // watchStoreFiles returns a source that watches the TLS files for Redis, or nil if there are none.
-// Redis connections read these files themselves. The watcher only reports changes of the files and
+// Redis connections read these files themselves. The watcher only reports changes to the files and
 // the expiry of the certificate.
 func (s *Server) watchStoreFiles() *source {
 	where := s.config.Store

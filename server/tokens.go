@@ -68,7 +68,8 @@ func (t *tokens) read(file reload.File) (*callers.Tokens, error) {
 }
 
 // admit reports whether the Authorization fields of a request contain one of the tokens, and logs
-// the result. from returns the caller's address for the log.
+// the result. The function from returns the caller's address, which is logged if the caller is
+// refused.
 func (t *tokens) admit(ctx context.Context, authorization []string, from func() string) bool {
 	holder, ok := t.list.Load().Holder(authorization)
 	if ok {

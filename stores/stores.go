@@ -27,7 +27,7 @@ type Store interface {
 	// fails.
 	Ping(ctx context.Context) error
 	// Close gives back leases, and charges the units that were admitted without Redis. This takes
-	// at most a few seconds. Then it closes the connections. Later calls of Close have no effect.
+	// at most a few seconds. It then closes the connections. Later calls have no effect.
 	Close() error
 }
 
@@ -38,7 +38,7 @@ var (
 
 const memory = "memory"
 
-// Open opens the store of a URL with the zero [Config].
+// Open opens the store with the given URL, using the zero [Config].
 func Open(ctx context.Context, url string) (Store, error) { return Config{}.Open(ctx, url) }
 
 // MustOpen is like [Open] but panics with the error, for programs that cannot continue with a
@@ -69,13 +69,14 @@ type Config struct {
 	Resilience resilience.Config
 }
 
-// Open opens the store of a URL: "memory", or one of the forms that package redisstore lists. With
-// Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
+// Open opens the store with the given URL: "memory", or one of the forms that package redisstore
+// lists. With Redis.Client, or addresses from Redis.AdjustClient, the URL may be "".
 //
 // Open returns when the first attempt to connect has ended, after one second, or at the end of ctx,
 // whichever comes first; ctx does not affect the store afterwards. An error reports a mistake that
 // waiting does not fix (see the package comment): it is a [*stint.InvalidError], which reveals
-// nothing of the URL, or [redisstore.ErrNameKey]. Open also returns an error if ctx was canceled.
+// nothing about the URL, or [redisstore.ErrNameKey]. Open also returns an error if ctx was
+// canceled.
 func (c Config) Open(ctx context.Context, url string) (Store, error) {
 	url = strings.TrimSpace(url) // a URL from a file may end in a line break
 	switch {
@@ -120,7 +121,7 @@ func openMemory(c memorystore.Config) (Store, error) {
 	return s, nil
 }
 
-// redisStore is a stack over Redis, with the connections to it.
+// redisStore is a resilience stack over a Redis store, which it can also reach directly.
 type redisStore struct {
 	*resilience.Stack
 	redis *redisstore.Store

@@ -31,7 +31,7 @@ func Linearizable(t *testing.T, store stint.Store) {
 		return names
 	}
 	names := subjects(callers * calls / 60)
-	// Requests of these subjects hold units instead. Later calls report and settle the held units.
+	// Requests for these subjects are holds. Later calls report their usage and settle them.
 	holding := subjects(callers * calls / 120)
 	r := &recorder{store: store, limits: limits, start: time.Now()}
 	var group sync.WaitGroup
@@ -138,8 +138,8 @@ func (r *recorder) take(t *testing.T, caller int, subject, verb string, cost int
 	return c
 }
 
-// hold makes a request with a hold, or reports the usage of one of the charges in held, or settles
-// it, even if it was settled before. It returns held with the new charge, if there is one.
+// hold makes a request with a hold, or picks one of the charges in held and reports its usage or
+// settles it, possibly for a second time. It returns held with the new charge, if there is one.
 func (r *recorder) hold(t *testing.T, caller int, subject string, held []stint.Charge) []stint.Charge {
 	n := rand.IntN(5)
 	if n < 2 || len(held) == 0 {

@@ -11,10 +11,11 @@ import (
 )
 
 // ledger is the whole state of one subject in the sequential specification of Linearizable. Nothing
-// expires, and only the first limit is ever reset or gets units back. But a reset also changes the
-// generation of the second limit, which is in the same state. A ledger is immutable.
+// expires, and only the first limit is ever reset or gets units back. But the store keeps the first
+// two limits in one state, because they have the same name, so a reset changes the generation of
+// both. A ledger is immutable.
 type ledger struct {
-	first   []unitsAt // usage of the first limit, in order of time
+	first   []unitsAt // usage of the first limit, oldest first
 	second  int64     // usage of the second limit
 	third   int64
 	current []uint64 // ids of the charges since the last reset
@@ -68,7 +69,8 @@ func sequential(limits []stint.Limit) porcupine.Model {
 	}
 }
 
-// apply reports whether a reply is right in this state, and returns the state after it.
+// apply reports whether the given reply to the given call is correct in state g, and returns the
+// state after the call.
 func apply(limits []stint.Limit, g ledger, in asked, out reply) (bool, ledger) {
 	switch in.verb {
 	case "reset":

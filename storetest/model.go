@@ -19,9 +19,10 @@ import (
 // answers at every step: decisions, states, amendments. It also checks the store's decisions
 // against the true log of events. The harness needs a Clock.
 //
-// The histories are the same in every run, so that only a change of the code can break a test.
-// Flags of rapid set their number and the seed: for example, -rapid.seed=0 -rapid.checks=10000 runs
-// 10,000 new histories. A failure prints the smallest history that rapid found.
+// The histories are the same in every run, so that only a change to the code can break a test. The
+// flags of package rapid set their number and the seed: for example, -rapid.seed=0
+// -rapid.checks=10000 runs 10,000 new histories. A failure prints the smallest history that rapid
+// found.
 func Model(t *testing.T, open func(t *testing.T) Harness) {
 	h := open(t)
 	if h.Clock == nil {
@@ -63,14 +64,14 @@ type world struct {
 	truth  *oracle.Truth
 	prefix string
 
-	inspector driver.Inspector // the store as an inspector, or nil if it is not one
+	inspector driver.Inspector // the store, or nil if it is not an inspector
 
 	history []string
 	charges []chargePair
 	hint    int64 // the last wait that a decision announced, or the last lease, in microseconds
 
-	// For calm: the requested limits, the ends of request ids, the last denial of each subject, and
-	// the subjects that were banned and not unbanned since.
+	// For calm: the limits of earlier requests, the times at which request ids expire, the last
+	// denial of each subject, and the subjects that were banned and not unbanned since.
 	limits    map[stateKey]bool
 	ids       map[subjectScope][]int64
 	denied    map[string]int64
@@ -83,8 +84,8 @@ type chargePair struct {
 	booked        bool
 }
 
-// part returns the parts of both charges with the claims whose bits are set. If no bit of a claim
-// is set, part returns both charges whole.
+// part returns both charges with only those claims whose bits are set. If no claim's bit is set,
+// the charges keep all their claims.
 func (p chargePair) part(bits uint) chargePair {
 	var claims []int
 	for i := range p.oracle.Claims() {
@@ -282,8 +283,8 @@ func (w *world) amend(s step) error {
 	}
 	if a.Kind == stint.AmendSettle && got.Changed {
 		// The rules do not define for how long settling one part of a charge prevents settling the
-		// other claims of the subject. So the history keeps only that part of the charge. It does
-		// not move up a settled booking.
+		// other claims of the subject. So the history keeps only the settled part. A settled
+		// booking is not moved up.
 		c.booked = false
 		w.charges[i] = c
 	}

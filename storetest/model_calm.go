@@ -8,12 +8,11 @@ import (
 )
 
 // A store may forget usage that no longer counts; the reference never does. The two differ when
-// such usage counts again, under a slower refill or after a step back of the clock; when an empty
-// meter starts again with the units in its log; when an inspection shows the beginning of a
-// calendar period; and when an empty state begins again with another generation. The rules leave
-// these cases open. So before it uses such limits, a history resets them in the store and in the
-// reference. It no longer amends charges to such states, unless the charges have left their
-// windows.
+// such usage counts again, under a slower refill or after the clock steps back; when an empty meter
+// starts again with the units in its log; when an inspection shows the beginning of a calendar
+// period; and when an empty state begins again with another generation. The rules leave these cases
+// open. So a history resets such limits in the store and in the reference before it uses them, and
+// no longer amends charges to such states unless the charges have left their windows.
 
 type subjectScope struct{ subject, scope string }
 
@@ -87,8 +86,8 @@ func (w *world) reset(key stateKey) error {
 		Limits: []stint.Limit{key.limit}})
 }
 
-// calmAll resets the limits and lifts the bans whose old data would count again after a step back
-// of the clock. It also forgets the charges that would count again.
+// calmAll resets the limits and lifts the bans whose old data would count again after the clock
+// steps back. It also forgets the charges that would count again.
 func (w *world) calmAll() error {
 	now := w.h.Clock.micros()
 	var idle []stateKey

@@ -41,8 +41,8 @@ const (
 	stepInspect
 	stepDisturb
 	stepFlood
-	// stepRare stands for one of the kinds that rare returns. If common returned these kinds
-	// itself, they would crowd out the others.
+	// stepRare stands for one of the kinds that the function rare returns. If the function common
+	// listed these kinds itself, they would crowd out the others.
 	stepRare
 )
 
@@ -67,7 +67,7 @@ type claimPick struct {
 	subject, scope int
 	limits         [][2]int // indexes of a family and of a variant in it
 	cost           int64
-	named          []int64 // costs by name, in the order of limits; nil if cost applies to all
+	named          []int64 // costs for the names of limits, in order; nil if cost applies to all
 	shared         bool
 }
 
@@ -143,8 +143,8 @@ func planGenerator(h Harness) *rapid.Generator[plan] {
 	})
 }
 
-// common and rare return kinds of steps, repeated in proportion to their frequency. rapid prefers
-// early elements, because it considers them simpler.
+// The functions common and rare return kinds of steps, repeated in proportion to their frequency.
+// rapid prefers early elements, because it considers them simpler.
 func common() []stepKind {
 	return []stepKind{
 		stepTake, stepAdvance, stepTake, stepAmend, stepTake, stepAdvance, stepTake, stepAmend,
@@ -313,8 +313,8 @@ func (w *world) claim(p claimPick) stint.Claim {
 	return c
 }
 
-// move turns a reservation into a request to move up a remembered booking, if there is one. It also
-// returns the charge of the booking.
+// move turns a reservation into a request to move up a remembered booking. It returns the request
+// and the charge of the booking, and reports whether there is a booking that can be moved.
 func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool) {
 	var ahead []chargePair
 	for _, c := range w.charges {
@@ -332,7 +332,7 @@ func (w *world) move(r stint.Request, pick int) (stint.Request, chargePair, bool
 }
 
 // request builds a step's request. It drops options that are invalid for the limits: concurrency
-// limits can be neither reserved nor fitted nor forced ahead of now, and buckets cannot be leased.
+// limits do not allow reservations, fitting or charges ahead of now, and buckets cannot be leased.
 func (w *world) request(s step) stint.Request {
 	r := s.request
 	for _, p := range s.claims {

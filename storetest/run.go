@@ -140,7 +140,7 @@ func (k *tester) request(cost int64) stint.Request {
 	}
 }
 
-// and returns r with the first claims of others added.
+// The function and returns r with the first claim of each of the other requests added.
 func and(r stint.Request, others ...stint.Request) stint.Request {
 	for _, o := range others {
 		r.Claims = append(r.Claims, o.Claims[0])
@@ -209,8 +209,8 @@ func (k *tester) amended(d stint.Decision, a stint.Amendment) stint.Amended {
 	return done
 }
 
-// wantSettled settles the charge of d as the amendment says. It fails unless the settlement applies
-// and leaves want units charged.
+// wantSettled settles the charge of d with the given amendment. It fails unless the settlement
+// applies and the cost that remains charged equals want.
 func (k *tester) wantSettled(d stint.Decision, a stint.Amendment, want int64) {
 	k.Helper()
 	if got := k.amended(d, a); !got.Changed || got.Charged != want {
@@ -240,8 +240,8 @@ func (k *tester) reset() {
 	k.command(stint.Command{Kind: stint.CommandReset, Subject: k.subject, Limits: k.limits})
 }
 
-// wantSame fails unless got equals want. The failure message contains d and what, which names the
-// compared value.
+// wantSame fails unless got equals want. The parameter what names the compared value in the failure
+// message, which also shows d.
 func wantSame[T comparable](k *tester, d stint.Decision, what string, got, want T) {
 	k.Helper()
 	if got != want {

@@ -11,7 +11,7 @@ func policy(after int) *stint.BanPolicy {
 		Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
 }
 
-// strike makes a request that its limit denies, under the ban policy p.
+// strike makes a request under the ban policy p that is denied because its cost exceeds its limit.
 func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 	k.Helper()
 	r := k.under(stint.Per(1, ms)).request(2)
@@ -129,7 +129,7 @@ var bans = []check{
 		k.ban(time.Hour)
 		shared, own := k.request(1), k.request(1)
 		shared.Claims[0].Shared = true
-		for range 2 { // Shared applies only to the request that has it
+		for range 2 { // Shared applies only to the request in which it is set
 			k.mustDecide(shared)
 			k.wantBanned(k.decide(own), true)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// eachAlgorithm returns limits of every algorithm except calendars, with and without a burst. They
+// eachAlgorithm returns limits for every algorithm except calendars, with and without a burst. They
 // have the same capacity, and windows so long that no units come back during a test.
 func eachAlgorithm(capacity int64) limits {
 	return limits{
@@ -19,7 +19,7 @@ func eachAlgorithm(capacity int64) limits {
 	}
 }
 
-// windowed returns the limits of eachAlgorithm that count over time, with a capacity of 10.
+// windowed returns the limits of eachAlgorithm except the concurrency limit, with a capacity of 10.
 func windowed() limits { return eachAlgorithm(10)[:5] }
 
 func fixed(n int64, window time.Duration) stint.Limit {

@@ -33,7 +33,7 @@ var calendars = limits{
 	stint.Yearly(7), stint.Yearly(7).In("Asia/Tokyo"),
 }
 
-// The clock of a test begins on Wednesday, March 4, 2026, at 05:06:07.891011.
+// In each test, the clock starts on Wednesday, March 4, 2026, at 05:06:07.891011 UTC.
 var periods = []check{
 	clocked("a quota is full until its period ends", nil, func(k *tester) {
 		for _, c := range []struct {
@@ -44,7 +44,7 @@ var periods = []check{
 			{stint.Daily(2).In("Asia/Tokyo"), k.until(2026, 3, 4, 15)},
 			{stint.Weekly(2), k.until(2026, 3, 9, 0)},
 			{stint.Weekly(2).From(time.Sunday), k.until(2026, 3, 8, 0)},
-			// Berlin has summer time by then.
+			// Berlin is on daylight saving time by then.
 			{stint.Monthly(2).In("Europe/Berlin"), k.until(2026, 3, 31, 22)},
 			{stint.Monthly(2).On(17), k.until(2026, 3, 17, 0)},
 			{stint.Monthly(2).On(31), k.until(2026, 3, 31, 0)},
@@ -175,9 +175,9 @@ var periods = []check{
 	}),
 }
 
-// anyCalendar charges one subject for about 50 periods. For each request, it chooses a random limit
-// from same, and sets the clock ahead by up to ten minutes. It checks that the calendars agree on
-// the end of each period, and that no period grants more than the capacity.
+// anyCalendar charges one subject for about 50 periods. It makes each request under one of the
+// given limits, chosen at random, while the clock is up to ten minutes ahead. It checks that the
+// calendars agree on the end of each period, and that no period grants more than the capacity.
 func (k *tester) anyCalendar(same limits) {
 	var end time.Time // end of the current period
 	granted, capacity := int64(0), same[0].Max

@@ -36,7 +36,7 @@ var changes = []check{
 			k.wantUsed(k.under(l).mustTake(1), 1)
 		}
 	}),
-	// Fault F24c, see docs/faults.md.
+	// See fault F24c in docs/faults.md.
 	clocked("a used-up day outlives short limits", nil, func(k *tester) {
 		day, short := stint.PerDay(2), stint.PerSecond(10)
 		k.under(day, short).mustTake(2)

@@ -36,8 +36,8 @@ func (k *tester) storm(n int, r func() stint.Request) int {
 	})
 }
 
-// admitted takes n times, and returns how many takes were allowed. It may be called from any
-// goroutine.
+// admitted makes n takes of the given cost, one after another, and returns how many were allowed.
+// It may be called from any goroutine.
 func (k *tester) admitted(n int, cost int64) (admitted int) {
 	for range n {
 		d, err := k.Store.Take(k.Context(), k.request(cost))

@@ -13,7 +13,7 @@ type pair struct {
 	stint.Store
 	k       *tester
 	oracle  *oracle.Store
-	charges map[uint64]stint.Charge // charges of the reference, by the ids of the store's charges
+	charges map[uint64]stint.Charge // the reference's charges, by the ids of the store's charges
 }
 
 func (p *pair) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {

@@ -9,7 +9,7 @@ import (
 const half = stint.MaxUnits / 2
 
 var extremes = []check{
-	// Fault F23, see docs/faults.md.
+	// See fault F23 in docs/faults.md.
 	clocked("the largest and smallest limits are exact", nil, func(k *tester) {
 		for _, n := range []int64{1, 125, 126, 1 << 31, 1<<53 - 1, stint.MaxUnits} {
 			for _, window := range []time.Duration{stint.MinWindow, 1000003 * us, stint.MaxWindow} {
@@ -67,12 +67,12 @@ var extremes = []check{
 			k.other().mustTake(1) // no other subject is affected
 		}
 	}),
-	// Fault F24, see docs/faults.md.
+	// See fault F24 in docs/faults.md.
 	exact("ten thousand in one microsecond are ten thousand", limits{stint.PerHour(10_000)}, func(k *tester) {
 		k.wantAdmitted(k.atOnce(10, func() int { return k.admitted(1010, 1) }), 10_000)
 		k.wantUsed(k.peek(1), 10_000)
 	}),
-	// Fault F7, see docs/faults.md.
+	// See fault F7 in docs/faults.md.
 	clocked("the clock steps back: no lockout is longer than a window", timed(), func(k *tester) {
 		for k.take(1).Allowed {
 		}
@@ -82,7 +82,7 @@ var extremes = []check{
 		}
 		k.after(d.RetryAfter).mustTake(1)
 	}),
-	// Fault F7, see docs/faults.md.
+	// See fault F7 in docs/faults.md.
 	{name: "the clock steps forward: at most one capacity more", clock: true, under: timed(), test: func(k *tester) {
 		capacity, admitted := int(k.limit().Capacity()), 0
 		for range 2 {

@@ -8,15 +8,15 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-// forced returns a request that charges regardless of room.
+// forced returns a request that charges its cost even if there is no room.
 func (k *tester) forced(cost int64) stint.Request {
 	r := k.request(cost)
 	r.Mode = driver.ModeForce
 	return r
 }
 
-// force charges cost units regardless of room. If ahead is not 0, it books them that far in the
-// future.
+// force charges the given cost even if there is no room. If ahead is not 0, it books the units that
+// far in the future.
 func (k *tester) force(cost int64, ahead time.Duration) stint.Decision {
 	k.Helper()
 	r := k.forced(cost)

@@ -231,7 +231,7 @@ func severalCosts(k *tester, hold time.Duration) {
 	k.wantApplied(k.amend(d, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"out": 5}}), false)
 }
 
-// severalClaims settles costs by name if several claims have limits with the same names.
+// severalClaims settles costs by name for a request whose claims have limits with the same names.
 func severalClaims(k *tester, hold time.Duration) {
 	in, out := k.limits[0].WithName("in"), k.limits[0].WithName("out")
 	r := and(k.under(in).request(10), k.other(in, out).request(20), k.other(out).request(30))

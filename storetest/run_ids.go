@@ -41,7 +41,7 @@ var requestIDs = []check{
 		other.Claims[0].Scope = "other"
 		k.wantRepeat(k.decide(other), false)
 	}),
-	// Fault F39, see docs/faults.md.
+	// See fault F39 in docs/faults.md.
 	exact("an id is repeated eight times, then charged", limits{stint.PerHour(10)}, func(k *tester) {
 		k.decide(k.withID("x"))
 		k.pass(moment)

@@ -14,7 +14,8 @@ func (k *tester) lateRequest(cost int64, age, refilled time.Duration) stint.Requ
 	return driver.WithTerms(k.forced(cost), driver.Terms{Age: age, Refilled: refilled})
 }
 
-// late makes a lateRequest, and checks that the charge has the time at which the units were used.
+// late makes the request that lateRequest returns, and checks that the charge has the time at which
+// the units were used.
 func (k *tester) late(cost int64, age, refilled time.Duration) stint.Decision {
 	k.Helper()
 	now := k.Clock.micros()

@@ -6,7 +6,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// leasable returns the limits in windowed that can be leased.
+// leasable returns those of the windowed limits that can be leased.
 func leasable() []stint.Limit {
 	all := windowed()
 	return []stint.Limit{all[0], all[1], all[4]}
@@ -20,8 +20,8 @@ func (k *tester) fit(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// lease takes the cost, or as much of it as there is room for. The units may be used for the given
-// time.
+// lease takes the cost, or as much of it as there is room for. The process may use the units for
+// the given time.
 func (k *tester) lease(cost int64, during time.Duration) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -118,8 +118,8 @@ var leases = []check{
 		}), 10)
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		// Slices are 8 ms long. The first charges are older than all leases, and the later charges
-		// are among the oldest entries.
+		// Slices are 8 ms long. The first charges are older than all leases; the later ones are
+		// among the oldest leases.
 		for _, charges := range []int{0, 1, 5, 11} {
 			k := k.other()
 			k.toFull(s)

@@ -7,11 +7,11 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// grace is the time after the booked time during which a booking may still be used, under limits
-// with a window of a second or longer.
+// grace is how long after its booked time a booking may still be used, under limits with a window
+// of a second or longer.
 const grace = 20 * ms
 
-// tentative makes a booking that must be reserved again before it is used.
+// tentative makes a booking that must be confirmed with [tester.tentatively] before it is used.
 func (k *tester) tentative(cost int64) stint.Decision {
 	k.Helper()
 	r := k.request(cost)
@@ -19,7 +19,8 @@ func (k *tester) tentative(cost int64) stint.Decision {
 	return k.decide(r)
 }
 
-// tentatively asks again for the units of a tentative booking, to use them now.
+// tentatively returns the decision on a second request for the units of a tentative booking, which
+// must be made before they are used.
 func (k *tester) tentatively(booked stint.Decision) stint.Decision {
 	k.Helper()
 	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
@@ -90,7 +91,7 @@ var reservations = []check{
 			waiters = append(waiters, d)
 		}
 		k.wantApplied(k.settle(waiters[1], 0), true)
-		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // it does not overtake the waiter before it
+		k.wantRetry(k.move(waiters[3]), 4*s+3*grace) // it does not overtake the waiter ahead of it
 		k.wantRetry(k.move(waiters[0]), s)           // the first waiter stays first
 		second := k.move(waiters[2])
 		k.wantRetry(second, 2*s+grace)
@@ -162,7 +163,7 @@ var reservations = []check{
 		first, firm := k.tentative(1), k.reserve(1, 0)
 		k.wantRetry(firm, 2*s)
 		k.Clock.Advance(s + us)
-		d := k.tentatively(first) // too late, so it goes behind firm
+		d := k.tentatively(first) // too late, so it is booked after the firm booking
 		k.wantRetry(d, 2*s+grace-us)
 		k.Clock.Advance(s)
 		k.wantUsed(k.peek(1), 2)
@@ -207,8 +208,8 @@ var reservations = []check{
 		k.wantAllowed(k.after(s).reserve(1, 0), true)
 	}),
 	clocked("bookings of callers that died expire", limits{stint.PerSecond(2)}, func(k *tester) {
-		// Fault F24b, see docs/faults.md: these bookings are neither used nor canceled. Other
-		// requests wait for them at most the longest wait plus a window.
+		// See fault F24b in docs/faults.md: these bookings are neither used nor canceled. Other
+		// requests wait for them no longer than the longest wait plus a window.
 		const longest = 2 * s
 		for k.reserve(1, longest).Allowed {
 		}

@@ -13,7 +13,7 @@ type scenario struct {
 	lines []line
 }
 
-// line is a take and its wanted answer. after is the time since the previous line.
+// line is a take and its expected answer. after is the time since the previous line.
 type line struct {
 	after   time.Duration
 	cost    int64
@@ -31,7 +31,7 @@ const (
 	ok = true
 )
 
-// Each scenario begins at a full minute.
+// Each scenario begins at the start of a minute.
 var scenarios = []scenario{
 	{"sliding", stint.PerSecond(3), []line{
 		{0, 1, ok, 1, s, 0},

@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// part returns d with the part of its charge that has the given claims.
+// part returns d with its charge reduced to the given claims.
 func part(d stint.Decision, claims ...int) stint.Decision {
 	d.Charge = d.Charge.Part(claims...)
 	return d
@@ -78,7 +78,7 @@ var settlements = []check{
 		fallback, leased := d, d
 		fallback.Charge.Data().Fallback, leased.Charge.Data().Leased = true, 1
 		for _, strange := range []stint.Decision{fallback, leased} {
-			// If d itself is a fallback or leased charge, the store may settle it.
+			// If the charge of d itself is a fallback or leased charge, the store may settle it.
 			if strange.Charge.Data().Fallback != d.Charge.Data().Fallback ||
 				strange.Charge.Data().Leased != d.Charge.Data().Leased {
 				k.wantApplied(k.settle(strange, 0), false)
@@ -231,7 +231,7 @@ var settlements = []check{
 			both := k.with(stint.Per(10, 2*time.Hour))
 			d := both.mustTake(5)
 			k.reset()
-			both.mustTake(3) // with the same stamp
+			both.mustTake(3) // at the same instant as the charge before the reset
 			k.wantApplied(k.settle(d, 0), false)
 			k.wantUsed(both.peek(1), 3, 8)
 		}),
