@@ -131,8 +131,8 @@ func (w *waiter) wake() <-chan struct{} {
 	return w.woken
 }
 
-// pause returns how long a waiter should sleep now: until its remaining wait, left, has passed or
-// until it should ask, whichever is earlier.
+// pause returns how long a waiter should sleep now: until the given remaining wait has passed or
+// until the waiter should ask, whichever is earlier.
 func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	pause := left
 	if w == nil {

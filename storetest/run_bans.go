@@ -11,7 +11,7 @@ func policy(after int) *stint.BanPolicy {
 		Durations: []time.Duration{time.Minute, 5 * time.Minute, time.Hour}, Forgive: 2 * time.Hour}
 }
 
-// strike makes a request under the ban policy p that is denied because its cost exceeds its limit.
+// strike makes a request that is denied because its cost exceeds its limit, under the ban policy p.
 func (k *tester) strike(p *stint.BanPolicy) stint.Decision {
 	k.Helper()
 	r := k.under(stint.Per(1, ms)).request(2)

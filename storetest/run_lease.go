@@ -118,8 +118,8 @@ var leases = []check{
 		}), 10)
 	}),
 	corner("a log full of leases merges its oldest entries", limits{stint.PerSecond(1000)}, func(k *tester) {
-		// Slices are 8 ms long. The first charges are older than all leases; the later ones are
-		// among the oldest leases.
+		// Slices are 8 ms long. The first charges are older than all leases, and the later charges
+		// lie between the oldest leases.
 		for _, charges := range []int{0, 1, 5, 11} {
 			k := k.other()
 			k.toFull(s)
