@@ -1,4 +1,4 @@
-// Package routecheck validates the routes of a gateway. Its messages suit routes from a
+// Package routecheck validates the routes of a gateway. Its error messages suit routes from a
 // configuration, from flags and from Go code.
 package routecheck
 
@@ -46,8 +46,8 @@ func Prefix(prefix string) error {
 
 const maxPort = 1<<16 - 1
 
-// Upstream reports a mistake in the URL of an upstream. The error shows no part that may be a
-// password.
+// Upstream reports a mistake in the URL of an upstream. The error redacts a password in the user
+// information of the URL.
 func Upstream(text string) error {
 	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"
 	u, err := url.Parse(text)

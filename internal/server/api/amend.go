@@ -42,7 +42,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request, body *reader) {
 		return a.store.Amend(r.Context(), part, m)
 	}
 	settle := contract.Settle
-	if c.quantities() == 1 { // no part of the charge can have been settled before
+	if c.quantities() == 1 { // the charge cannot have been settled only in part
 		settle = contract.SettleOnce
 	}
 	done, err := settle(c.Charge, c.costs(), m, amend)
@@ -209,7 +209,7 @@ func (a *API) charge(ctx context.Context, body *reader, m *stint.Amendment, know
 	return c, nil
 }
 
-// costs returns the indexes of the claims that count the cost.
+// costs returns the indexes of the claims that count costs.
 func (c *charged) costs() (claims []int) {
 	for i := range c.Claims() {
 		if c.priced&(1<<i) != 0 {
@@ -232,7 +232,7 @@ func (c *charged) quantities() int {
 }
 
 // parts splits c into a charge with the claims that count costs and a charge with all other claims.
-// A charge without claims is zero.
+// If there are no such claims, the charge is zero.
 func (c *charged) parts() (costs, others stint.Charge) {
 	var rest []int
 	for i := range c.Claims() {
@@ -266,8 +266,8 @@ func (a *API) logFailure(err error) {
 	}
 }
 
-// settled logs a settlement that was charged only in part. It sends such settlements, and all
-// settlements of holds, to the observer. It ignores settlements that changed nothing.
+// settled logs a settlement that was charged only in part, and sends it to the observer. It also
+// sends every settlement of a hold to the observer. It ignores settlements that changed nothing.
 func (a *API) settled(ctx context.Context, c *stint.Charge, m stint.Amendment, done stint.Amended) {
 	if !done.Changed {
 		return

@@ -34,7 +34,7 @@ type decision struct {
 	Hold float64 `json:"hold_seconds,omitempty"`
 	// Denial is the ID of the denial, for "stint why".
 	Denial string `json:"denial,omitempty"`
-	// Cacheable reports whether, until the wait is over, the caller may reuse the denial instead of
+	// Cacheable reports whether the caller may reuse the denial until the wait is over, instead of
 	// asking again.
 	Cacheable bool `json:"cacheable,omitempty"`
 	// Contact tells denied callers where to ask for a higher limit.
@@ -116,7 +116,7 @@ func agree(_ http.ResponseWriter, _ *http.Request, d *httplimit.Denial) {
 
 const maxBatch = 100
 
-// batch decides the requests in a batch. If the body is invalid for one of them, batch decides none.
+// batch decides the requests in a batch. If the body has mistakes, batch decides none of them.
 func (a *API) batch(w http.ResponseWriter, r *http.Request, body *reader) {
 	var questions []*question
 	with, known := a.read(), askNames(stint.ModeTake, true)

@@ -23,14 +23,14 @@ type Config struct {
 	// Known tells the API that every caller has presented a token or a certificate. If Known is
 	// false, callers cannot make all processes pause their calls to a third-party API.
 	Known bool
-	// Outbound holds the third-party APIs that callers can name, to wait until they may call them.
-	// It may be nil.
+	// Outbound holds the third-party APIs. A caller can name one of them, and wait until it may
+	// call that API. Outbound may be nil.
 	Outbound *outbound.Registry
 	// AdHoc allows callers to send limits with a subject. If the configuration has an equal limit
 	// for the same subject and scope, both limits share one count.
 	AdHoc bool
 	// Observer receives a [*policy.Settlement] for every settlement that was charged only in part,
-	// for every settlement of a hold, and for every heartbeat of an expired hold. It may be nil.
+	// for every settlement of a hold, and for every heartbeat for an expired hold. It may be nil.
 	Observer stint.Observer
 	// Logger logs failures. The default is slog.Default().
 	Logger *slog.Logger
@@ -44,8 +44,8 @@ type API struct {
 	callers *callers.JSON
 	keys    *keys
 	waits   *waits
-	// answer sets the header fields about limits and, if the request is denied, writes the
-	// response. addHeaders only sets the header fields.
+	// answer sets the rate limit header fields and, if the request is denied, writes the response.
+	// addHeaders only sets the header fields.
 	answer, addHeaders func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool)
 	reading            atomic.Pointer[reading]
 	warned             atomic.Pointer[policy.Set] // the set that warnOfAuth last checked
@@ -53,7 +53,7 @@ type API struct {
 	failures, cuts, untrusted, unreadable logsample.Sampler
 }
 
-// New returns an API that decides by guard's policies. store must be the store of guard.
+// New returns an API that decides requests by guard's policies. store must be guard's store.
 func New(guard *policy.Guard, store stint.Store, c Config) (*API, error) {
 	c.Logger = cmp.Or(c.Logger, slog.Default())
 	waits, err := newWaits(store)

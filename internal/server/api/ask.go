@@ -42,7 +42,7 @@ type ask struct {
 	given uint32
 }
 
-// claims maps names of claims to their values. It is used as a [policy.Input.Claims].
+// claims maps the names of claims to their values. It is used as the Claims of a [policy.Input].
 type claims map[string]string
 
 func (c claims) Claim(name string) string { return c[name] }
@@ -66,7 +66,7 @@ const (
 	maxHeaders = 100
 	maxValue   = 16 << 10
 	maxClaims  = 32
-	maxAnd     = 7 // with the first, 8 subjects: each may use 2 of the 16 claims of a request
+	maxAnd     = 7 // 8 subjects with the first; each may use 2 of the 16 claims of a request
 )
 
 type member struct {
@@ -75,8 +75,9 @@ type member struct {
 	read func(*reader, *ask)
 }
 
-// askMembers lists the members that a body may have. Some paths do not accept all of them; see
-// askNames. The member "and" has no function, because [reader.readAsk] reads it itself.
+// askMembers lists the members that a body may have. Which of them a request may have depends on
+// its URL path; see askNames. The member "and" has no function, because [reader.readAsk] reads it
+// itself.
 var askMembers = [...]member{
 	{"method", byAttributes, func(r *reader, a *ask) { a.method = r.method() }},
 	{"host", byAttributes, func(r *reader, a *ask) { a.host = r.text(1, maxHost) }},
@@ -240,7 +241,7 @@ func (r *reader) check(a *ask) {
 			r.wrongIn(m.name, "conflicts with a subject; want attributes of a request, or a subject with a policy, a tier or limits")
 		}
 	}
-	required := []string{"method", "path"} // byAttributes checks whether a peer is also required
+	required := []string{"method", "path"} // API.byAttributes may also require a peer
 	if want == bySubject {
 		required = []string{"subject"}
 	}

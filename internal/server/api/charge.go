@@ -15,7 +15,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// charged is a charge, with the claims that count costs: bit i of priced is set if claim i does.
+// charged is a charge that also records which claims count costs: bit i of priced is set if claim i
+// does.
 type charged struct {
 	stint.Charge
 	priced uint16
@@ -226,7 +227,7 @@ func (x *codec) text(s *string) {
 	}
 }
 
-// list writes or reads a list. most is the maximum number of items.
+// list writes or reads a list. The parameter most is the maximum number of items.
 func list[T any](x *codec, items *[]T, most int, item func(*T)) {
 	n := len(*items)
 	number(x, &n, uint64(most))

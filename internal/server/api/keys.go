@@ -95,7 +95,7 @@ var errKeysAway = errors.New("the keys that sign charges could not be read from 
 
 // signed reports whether a signature was made with one of the keys. If no known key matches, signed
 // reads the table again, unless the last read was less than keysPause ago. The error is errKeysAway
-// if no known key matches and the last read failed.
+// if no known key matches and the table could not be read.
 func (k *keys) signed(ctx context.Context, b, signature []byte) (bool, error) {
 	ring := k.ring.Load()
 	if hmac.Equal(signature, k.own.sign(b)) {

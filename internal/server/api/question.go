@@ -16,7 +16,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// question is a request to decide and, later, the decision.
+// question is a request and, once it has been decided, its verdict.
 type question struct {
 	mode    stint.Mode
 	named   bool // whether the body names the subject; if not, the policies determine it
@@ -80,8 +80,7 @@ func (a *API) question(r *reader, with *reading, k *ask) *question {
 	return q
 }
 
-// waits changes the question so that it waits until it is allowed. It becomes a booking unless it
-// holds an estimate.
+// waits makes q wait until it is allowed. q becomes a booking unless it holds an estimate.
 func (q *question) waits(k *ask) {
 	q.request.ID, q.request.MaxWait = "", k.maxWait
 	if q.request.Hold == 0 {

@@ -72,15 +72,16 @@ func (r *reader) wrongIn(name, format string, args ...any) {
 	r.in("."+name, func() { r.wrong(format, args...) })
 }
 
-// in appends segment to the path of the current value while do runs. Mistakes are reported with
-// this path.
+// in calls the function do with segment appended to the path of the current value, so that do
+// reports mistakes at the longer path.
 func (r *reader) in(segment string, do func()) {
 	r.path = append(r.path, segment)
 	do()
 	r.path = r.path[:len(r.path)-1]
 }
 
-// object reads an object, and calls member for each known member. Null members count as absent.
+// object reads an object, and calls member with the name of each known member. Null members count
+// as absent.
 func (r *reader) object(known []string, member func(name string)) {
 	r.each(func(name string) {
 		switch {
@@ -103,9 +104,9 @@ func (r *reader) unknown(name string, known []string) {
 	r.wrong("unknown field%s; want %s", hint, strings.Join(known, ", "))
 }
 
-// members reads an object whose members may have any names, and calls member for each of them. most
-// is the maximum number of members. what is the word for members in messages. Null members count as
-// absent.
+// members reads an object with any member names, and calls member with each of them. Null members
+// count as absent. The parameter most is the maximum number of members, and the parameter what is
+// the word that messages use for them.
 func (r *reader) members(most int, what string, member func(name string)) {
 	n := 0
 	r.each(func(name string) {
@@ -124,7 +125,7 @@ func (r *reader) members(most int, what string, member func(name string)) {
 	}
 }
 
-// each reads an object, and calls member once for each name. A duplicate name is a mistake.
+// each reads an object, and calls member with each distinct name. A duplicate name is a mistake.
 func (r *reader) each(member func(name string)) {
 	if !r.begins('{', "an object") {
 		return
@@ -145,8 +146,8 @@ func (r *reader) each(member func(name string)) {
 	r.next()
 }
 
-// array reads an array, and calls element for each element. most is the maximum number of elements.
-// what is the word for elements in messages.
+// array reads an array, and calls element with the index of each element. The parameter most is the
+// maximum number of elements, and the parameter what is the word that messages use for them.
 func (r *reader) array(most int, what string, element func(i int)) {
 	if !r.begins('[', "an array of "+what) {
 		return
@@ -176,7 +177,8 @@ func (r *reader) begins(delim json.Delim, want string) bool {
 	return false
 }
 
-// text reads a string of least to most bytes. Any other value is a mistake, and text returns "".
+// text reads a valid string whose length in bytes is between least and most. For any other value,
+// it reports a mistake and returns "".
 func (r *reader) text(least, most int) string {
 	t := r.next()
 	s, ok := t.(string)

@@ -53,9 +53,9 @@ func (a *API) Waits() (waiting, refused int64) { return a.waits.waiting.Load(), 
 // answer tells the caller to ask again. Call EndWaits when the server stops.
 func (a *API) EndWaits() { a.waits.end() }
 
-// wait handles a request that waits until it is allowed. If the wait would be too long, wait
-// refuses the request immediately. While the request waits, it has a place in line. If the
-// connection closes, the request gives the place back.
+// wait handles a request that waits until it is allowed. If this would take too long, wait refuses
+// the request immediately. While the request waits, it has a place in line. If the connection
+// closes, the request gives the place back.
 func (a *API) wait(w http.ResponseWriter, r *http.Request, body *reader) {
 	k := &ask{mode: stint.ModeTake, waits: true}
 	known := waitNames()

@@ -30,7 +30,8 @@ type Config struct {
 	// Envoy returns the limits that Envoy's rate limit service applies to a subject, and the name
 	// of their rule. It is nil if the server does not provide that service.
 	Envoy func(subject string) (rule string, limits []stint.Limit)
-	// Overrides holds limits of single subjects that replace limits of the policies. It may be nil.
+	// Overrides holds limits of individual subjects that replace the policies' limits. It may be
+	// nil.
 	Overrides *overrides.Table
 	// If Limits is not empty, these limits apply to every subject instead of the policies, and are
 	// counted in Scope.
@@ -124,8 +125,8 @@ func (d *Admin) inspect(ctx context.Context, subject string, counters []counter)
 	return seen, err
 }
 
-// Each calls do for every item of list, several at the same time. It returns the first error in the
-// order of list, or nil if there is none.
+// Each calls the function do for every item of list, for several items at the same time. It returns
+// the first error in the order of list, or nil if there is none.
 func Each[T any](list []T, do func(T) error) error {
 	errs := make([]error, len(list))
 	var work sync.WaitGroup

@@ -22,8 +22,8 @@ import (
 	"github.com/stint-limiter/stint/overrides"
 )
 
-// Client does what an [Admin] does, but through a server's admin listener. It also reads what the
-// server observes. It is safe for concurrent use.
+// Client does what an [Admin] does, but through a server's admin listener. It also reads the
+// server's state and the events that the server has observed. It is safe for concurrent use.
 //
 // Its errors are an [*UnreachableError], or a [*RefusedError] that contains the server's answer.
 type Client struct {
@@ -152,15 +152,15 @@ func (c *Client) Processes(ctx context.Context) ([]observe.Process, error) {
 	return result.Processes, err
 }
 
-// Top lists the subjects of the given kind, such as "ip", that were denied most often in the last
-// few minutes. If kind is "policy", it lists policies instead.
+// Top lists at most n subjects of the given kind, such as "ip": those that were denied most often
+// in the last few minutes. If kind is "policy", it lists policies instead.
 func (c *Client) Top(ctx context.Context, kind string, n int) ([]observe.Offender, error) {
 	result, err := get[struct{ Top []observe.Offender }](ctx, c, "/api/top",
 		url.Values{"by": {kind}, "n": {strconv.Itoa(n)}})
 	return result.Top, err
 }
 
-// Violations lists the last n denials, the newest one last.
+// Violations lists the last n denials, oldest first.
 func (c *Client) Violations(ctx context.Context, n int) ([]observe.Violation, error) {
 	result, err := get[struct{ Violations []observe.Violation }](ctx, c, "/api/violations",
 		url.Values{"n": {strconv.Itoa(n)}})
@@ -192,8 +192,8 @@ type State struct {
 	Config  ConfigState         `json:"config"`
 }
 
-// ConfigState is the state of the configuration in force. It includes the errors in files that are
-// not in force.
+// ConfigState is the state of the configuration. The Error of a source explains why its current
+// files are not in force.
 type ConfigState struct {
 	Phase   string        `json:"phase"`
 	Sources []SourceState `json:"sources"`
@@ -342,8 +342,8 @@ func (c *Client) request(ctx context.Context, method, path string, query url.Val
 	return r, err
 }
 
-// call sends a request. Unless into is nil, it decodes the answer into the value that into points
-// to.
+// call sends a request, and stores the decoded answer in the value that into points to. If into is
+// nil, call ignores the answer.
 func (c *Client) call(r *http.Request, into any) error {
 	ctx, cancel := context.WithTimeout(r.Context(), callTimeout)
 	defer cancel()

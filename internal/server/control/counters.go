@@ -98,7 +98,7 @@ func (d *Admin) counters(subject string) ([]counter, error) {
 	return found, nil
 }
 
-// checkBansApply returns an error if the policies show that bans do not apply to a subject.
+// checkBansApply returns an error if, according to the policies, bans do not apply to a subject.
 func (d *Admin) checkBansApply(subject string) error {
 	if subject == setinfo.Everyone || subject == setinfo.IP+":"+setinfo.UnknownClient {
 		return invalid("%s stands for many callers, which cannot be banned together; name one of them", subject)

@@ -17,7 +17,8 @@ type UnknownError struct {
 	Subject string
 	// Kinds are the prefixes of subjects that the configuration limits.
 	Kinds []string
-	// written reports whether an operator wrote the subject. If so, the message suggests --raw.
+	// written reports whether the subject is in the form that operators write. If so, the message
+	// suggests --raw.
 	written bool
 }
 
@@ -35,7 +36,7 @@ func (e *UnknownError) Error() string {
 	return text
 }
 
-// quoteSubject quotes just enough of a subject to recognize it, because errors are logged.
+// quoteSubject quotes a shortened form of a subject, because errors are logged.
 func quoteSubject(subject string) string { return `"` + label.Short(subject) + `"` }
 
 func shown(text string) string { return messages.Shorten(text, 64) }

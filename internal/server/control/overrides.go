@@ -34,7 +34,8 @@ type OverrideList struct {
 // ListedOverride is an override in a list.
 type ListedOverride struct {
 	overrides.Override
-	// Ref can be used instead of the subject if the subject is shown shortened.
+	// Ref can be used instead of the subject if the server shows only a shortened form of the
+	// subject.
 	Ref string `json:"ref,omitempty"`
 }
 
@@ -64,9 +65,8 @@ func (d *Admin) AllOverrides() ([]overrides.Override, error) {
 	return d.c.Overrides.All(), nil
 }
 
-// SetOverride sets the override o for the subject of t, which replaces the subject of o. An
-// override that changes nothing is an error, unless t is raw and the policies do not know the
-// subject.
+// SetOverride sets the override o for the subject of t, and ignores the subject in o. An override
+// that changes nothing is an error, unless t is raw and the policies do not know the subject.
 func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override) (Named, error) {
 	if d.c.Overrides == nil {
 		return Named{}, errNoOverrides
@@ -88,9 +88,9 @@ func (d *Admin) SetOverride(ctx context.Context, t Target, o overrides.Override)
 	return who, d.c.Overrides.Set(ctx, o)
 }
 
-// checkOverride returns an error if the policies show that the override o would change nothing. If
-// raw is true and the policies do not know the subject, checkOverride checks only the policy and
-// the windows of o.
+// checkOverride returns an error if, according to the policies, the override o would change
+// nothing. If raw is true and the policies do not know the subject, checkOverride checks only the
+// policy and the windows of o.
 func (d *Admin) checkOverride(o *overrides.Override, raw bool) error {
 	if set := d.c.Set(); set == nil {
 		return invalid("there are no policies to override")
@@ -186,8 +186,7 @@ func (d *Admin) overridesOf(subject string) []overrides.Override {
 	return d.c.Overrides.Of(subject)
 }
 
-// effective returns the limits of r. If own contains an override for r, it is applied to the
-// limits.
+// effective returns the limits of r, changed by the override for r in own, if there is one.
 func effective(own []overrides.Override, r *policy.Rule) []stint.Limit {
 	for i := range own {
 		if own[i].Policy == r.Name() {

@@ -85,7 +85,8 @@ func unlistedParts(scopes []string) error {
 	return nil
 }
 
-// partsLeft returns an error that says that a reset may have left some parts. why is the cause.
+// partsLeft wraps the error from a reset in an error that says that some parts may not have been
+// reset.
 func partsLeft(counters []counter, why error) error {
 	var names []string
 	for _, p := range counters {
@@ -101,9 +102,9 @@ func partsLeft(counters []counter, why error) error {
 }
 
 // scopeCache caches the scopes of subjects. To list the scopes of a subject, a store scans all its
-// contents, and a page that shows a subject lists them repeatedly. So only one caller scans at a
-// time, and a list is valid for several times the duration of its scan. Thus, the store has time
-// for other work.
+// contents, and a page that shows a subject requests the list repeatedly. To leave the store time
+// for other work, only one caller scans at a time, and a list is valid for several times the
+// duration of its scan.
 type scopeCache struct {
 	turn chan struct{} // a semaphore of capacity 1, held by list
 	last map[string]scopeList

@@ -18,7 +18,7 @@ const (
 	// streamTimeout is the maximum time that a stream may be silent. A working stream sends a tick
 	// every second.
 	streamTimeout = 15 * time.Second
-	// maxEvent is the maximum length of a line in bytes. All data of an event is in one line.
+	// maxEvent is the maximum length of a line in bytes. All data of an event is on one line.
 	maxEvent = 4 << 20
 )
 

@@ -14,9 +14,9 @@ import (
 // TakeRequest is a request for [Admin.Take] to decide.
 type TakeRequest struct {
 	Target
-	// Tier and Policy select the limits. If Policy is "", these are the tier's own limits, and
-	// otherwise the policy's limits for the tier. Either may be "" unless that would make the
-	// choice of limits ambiguous.
+	// Tier and Policy select the limits: the policy's limits for the tier or, if Policy is "", the
+	// tier's own limits. Each of them may be "" unless the choice of limits would then be
+	// ambiguous.
 	Tier   string `json:"tier,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	// Scope is the scope to count in. If it is "", the request counts in the policy's scope or,
@@ -144,8 +144,8 @@ func (d *Admin) countersOf(a *TakeRequest) ([]counter, error) {
 	return d.inScope(a, list)
 }
 
-// narrow returns the counters whose tier or policy is name, or all counters if name is "". It calls
-// of to get the tier or the policy of a counter. what is "tier" or "policy", for errors.
+// narrow returns the counters p for which of(p) is name, a tier or a policy. If name is "", it
+// returns all counters. Errors contain the word in what: "tier" or "policy".
 func narrow(list []counter, what, name string, of func(*counter) string) ([]counter, error) {
 	if name == "" {
 		return list, nil

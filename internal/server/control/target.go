@@ -13,7 +13,8 @@ import (
 type Target struct {
 	// Subject is in the form that operators write; see [setinfo.Subject].
 	Subject string `json:"subject,omitempty"`
-	// Ref identifies a subject that a server shows shortened. Only that server knows the subject.
+	// Ref identifies a subject that a server shows only in a shortened form. Only that server knows
+	// the subject.
 	Ref string `json:"ref,omitempty"`
 	// Raw means that Subject is taken literally. It is for programs that define their own subjects.
 	Raw bool `json:"raw,omitempty"`
@@ -22,8 +23,8 @@ type Target struct {
 // Named is a subject in the form that counters use.
 type Named struct {
 	Subject string `json:"subject"`
-	// Note explains how the subject was interpreted, as in "2001:db8::7 is counted under it". It
-	// also says if a ban has not reached the store yet.
+	// Note explains how the subject was interpreted, as in "2001:db8::7 is counted under it". If a
+	// ban has not reached the store yet, Note says so.
 	Note string `json:"note,omitempty"`
 }
 

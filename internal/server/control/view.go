@@ -47,7 +47,7 @@ type Limit struct {
 	Algorithm  string `json:"algorithm"`
 	// Costs reports whether the limit counts costs instead of requests.
 	Costs bool `json:"costs,omitempty"`
-	// Notify lists the percentages of the limit at which the use of the limit is reported.
+	// Notify lists the percentages of the limit at which its use is reported.
 	Notify []int `json:"notify,omitempty"`
 	// Shadow reports whether the limit is not enforced.
 	Shadow   bool  `json:"shadow,omitempty"`
@@ -65,7 +65,7 @@ type Limit struct {
 	// means never.
 	ResetAfter float64 `json:"reset_after_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`
-	// Entries are the charges, the oldest first. Results of [Admin.Take] do not set Entries.
+	// Entries are the charges, oldest first. Results of [Admin.Take] do not set Entries.
 	Entries []driver.Entry `json:"entries,omitempty"`
 	// LeftOut is the number of units in entries older than those in Entries.
 	LeftOut int64 `json:"left_out,omitempty"`
@@ -83,7 +83,8 @@ func (l *Limit) Rule() string {
 // Ban is a ban in force.
 type Ban struct {
 	driver.Banned
-	// Ref can be used instead of the subject if the subject is shown shortened.
+	// Ref can be used instead of the subject if the server shows only a shortened form of the
+	// subject.
 	Ref string `json:"ref,omitempty"`
 	// Matched is the number of requests that the server has denied because of the ban.
 	Matched int64 `json:"matched,omitempty"`

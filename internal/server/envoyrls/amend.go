@@ -8,14 +8,14 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// amendTime is the time limit for operations of the store that may continue after the answer, such
-// as giving units back. Units that are not given back in that time expire with their window.
+// amendTime is the time limit for store operations that may continue after the answer, such as
+// giving units back. Units that are not given back in that time expire with their window.
 const amendTime = time.Second
 
-// errUnfinished means that an operation of the store continues after its request was answered.
+// errUnfinished means that a store operation continues after the request has been answered.
 var errUnfinished = errors.New("the store has not answered in time; it may still do so")
 
-// finish runs an operation of the store, and waits for it until the deadline of the request. If the
+// finish runs a store operation, and waits for it until the deadline of the request. If the
 // operation takes longer, finish returns errUnfinished, and the operation continues in the
 // background.
 func (s *Service) finish(ctx context.Context, deadline time.Time, do func(context.Context) error) error {
@@ -61,7 +61,7 @@ func (s *Service) undo(ctx context.Context, c *call, charges []stint.Charge) {
 	}
 }
 
-// uncharge subtracts units from the usage. A limit that is then unused needs no time to reset.
+// uncharge subtracts units from the usage. If no usage remains, the limit needs no time to reset.
 func (it *item) uncharge(units int64) {
 	if it.usage.Used = max(it.usage.Used-units, 0); it.usage.Used == 0 {
 		it.usage.ResetAfter = 0
@@ -87,8 +87,8 @@ func (it *item) giveBack(w Window) stint.Command {
 	return stint.Command{Kind: stint.CommandGiveBack, Subject: it.subject, Limits: it.claim(w).Limits, Units: it.hits}
 }
 
-// giveBack executes commands that give hits back. It logs the error that it returns. If commands
-// take too long, they continue after the request was answered.
+// giveBack executes commands that give hits back. It logs the error that it returns. If the
+// commands take too long, they continue after the request has been answered.
 func (s *Service) giveBack(ctx context.Context, deadline time.Time, commands []stint.Command) error {
 	err := s.finish(ctx, deadline, func(ctx context.Context) error {
 		var errs []error

@@ -151,8 +151,8 @@ func (c *call) decisive() *item {
 }
 
 // retrySeconds returns how long the caller of a denied request must wait, or zero if waiting does
-// not help. After that time, all limits that deny the request have room. Of the limits in quota
-// mode, only one must have room.
+// not help. After that time, all limits that deny the request have room; of the limits in quota
+// mode, only one needs room.
 func (c *call) retrySeconds() int64 {
 	longest, shortest := time.Duration(0), stint.Never
 	for i := range c.items {

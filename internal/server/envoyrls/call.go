@@ -46,7 +46,7 @@ type item struct {
 	rule    *rule
 	subject string
 	hits    int64
-	// own reports whether hits is the descriptor's own number, and not the request's.
+	// own reports whether hits is the descriptor's own number instead of the request's.
 	own bool
 	// refund reports whether the descriptor has negative hits, which are given back.
 	refund bool
@@ -63,8 +63,9 @@ type item struct {
 	charged int64
 	// asked is a buffer for the item's claim during a call to the store.
 	asked [1]stint.Claim
-	// next is the index of the next item with the same counter, or 0 if there is none. last is set
-	// only in the first item with a counter. It is the index of the last item with that counter.
+	// next is the index of the next item with the same counter, or 0 if there is none. last is the
+	// index of the last item with the same counter; it is set only in the first item with that
+	// counter.
 	next, last int
 }
 
@@ -86,8 +87,8 @@ func (it *item) cost() int64 {
 	return it.hits
 }
 
-// denied reports whether the request is denied: whether a limit outside quota mode is exceeded, or
-// all limits in quota mode are. Limits in shadow mode count as not exceeded.
+// denied reports whether the request is denied: a limit outside quota mode is exceeded, or all
+// limits in quota mode are. Limits in shadow mode count as not exceeded.
 func (c *call) denied() bool {
 	for i := range c.items {
 		if it := &c.items[i]; !it.quota && it.code() == rlsv3.RateLimitResponse_OVER_LIMIT {

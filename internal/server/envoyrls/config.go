@@ -29,12 +29,11 @@ type domain struct {
 	override string
 }
 
-// node is a node of the tree of descriptors. Each level of the tree matches one entry of a
-// descriptor.
+// node is a node of the descriptor tree. Each level of the tree matches one entry of a descriptor.
 type node struct {
 	rule *rule
-	// children maps composite keys to nodes. A composite key is the key, or key_value if the entry
-	// has a value.
+	// children maps composite keys to nodes. A composite key is the entry's key, or key_value if
+	// the entry has a value.
 	children map[string]*node
 	// wildcards holds the children whose composite key has an asterisk, in the order of the file.
 	wildcards []wildcard
@@ -67,7 +66,7 @@ type rule struct {
 	text string
 
 	// looked reports whether there was a request with zero hits. begun reports whether there was a
-	// descriptor that had no number of hits of its own, and so counted one hit. See chargeUsed.
+	// descriptor that counted one hit without having a number of hits of its own. See chargeUsed.
 	looked, begun atomic.Bool
 
 	// counts holds the rule's counters in [Stats]. It is nil without Stats.

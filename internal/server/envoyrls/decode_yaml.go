@@ -98,7 +98,8 @@ func (r *reader) mapping(n *yaml.Node, path string, known []string) fields {
 	return f
 }
 
-// merge adds the keys of the mapping n to into. Keys that are already in into keep their values.
+// merge adds the keys of the mapping n to the fields in into. It does not replace the values of
+// keys that are already there.
 func (r *reader) merge(into fields, n *yaml.Node, path string, known []string, depth int) {
 	var merged []*yaml.Node
 	for key, value := range yamlread.Keys(n) {
@@ -188,7 +189,7 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return value
 }
 
-// truth parses a word for true or false. It accepts words of YAML 1.1, such as yes and off. It does
+// truth parses a word for true or false. It accepts YAML 1.1 words, such as yes and off. It does
 // not accept quoted words, which are strings.
 func truth(n *yaml.Node) (value, ok bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!str" && n.Style != 0 {

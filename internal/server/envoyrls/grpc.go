@@ -109,7 +109,8 @@ func countParts(request []byte) int {
 	return n
 }
 
-// eachMessage calls do for each field of message that might itself contain a message.
+// eachMessage calls the function do for each field of message that might itself contain a message.
+// It stops at the first malformed field.
 func eachMessage(message []byte, do func(field protowire.Number, value []byte)) {
 	for len(message) > 0 {
 		field, kind, size := protowire.ConsumeTag(message)
@@ -134,8 +135,8 @@ func eachMessage(message []byte, do func(field protowire.Number, value []byte)) 
 
 type encoded []byte
 
-// Codec returns the option that a gRPC server needs for the service. The messages of the service
-// have a codec of their own; messages of other services have the usual one.
+// Codec returns the option that a gRPC server needs for the service. It sets a special codec for
+// the messages of the service, and the usual codec for the messages of other services.
 func Codec() grpc.ServerOption {
 	return grpc.ForceServerCodecV2(codec{encoding.GetCodecV2(protocodec.Name)})
 }
