@@ -5,9 +5,9 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// behind finds the booking that the request replaces with an earlier one, and makes the views
-// ignore that booking and the ones after it. It returns the time of the booking. If any limit lacks
-// the booking, behind returns 0, and the booking is not moved. If the request is then booked again,
+// behind finds the booking that the request wants to replace with an earlier one. If all limits
+// have the booking, behind returns its time, and makes the views ignore that booking and all later
+// ones. Otherwise, it returns 0, and the booking is not moved. If the request is then booked again,
 // charge removes the old booking from the limits that have it.
 func (q *query) behind(r *stint.Request) (old int64) {
 	booked := r.Terms().Booked
@@ -35,11 +35,11 @@ func (q *query) behind(r *stint.Request) (old int64) {
 	return old
 }
 
-// giveUp gives up the booking that the request replaces, if the booking is due: it is no longer
-// ahead, and a log has its units. giveUp removes these units from all limits, and reports whether
-// it did. It does nothing if a record no longer has the generation that was charged. If it removed
-// the units, the query also ignores tentative bookings from then on, because their owners ask again
-// before they use them.
+// giveUp removes the units of the booking that the request replaces from all limits, and reports
+// whether it did. It does so only if the booking is due, that is, no limit still has the booking
+// and a log counts its units, and if all records still have the generations that were charged.
+// Afterwards, the query ignores tentative bookings, because their owners ask again before they use
+// them.
 func (q *query) giveUp(r *stint.Request) (come bool) {
 	if r.Terms().Booked == nil {
 		return false
@@ -70,8 +70,8 @@ func (q *query) giveUp(r *stint.Request) (come bool) {
 	return true
 }
 
-// only makes the views ignore the bookings at the instant `before` or later. If it is
-// algorithm.Never, they include all bookings.
+// q.only(t) makes the views ignore the bookings at time t or later. If t is algorithm.Never, the
+// views include all bookings.
 func (q *query) only(before int64) {
 	for k := range q.views {
 		q.views[k].Only(before)

@@ -8,17 +8,18 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// record is a state as in docs/rules.md: the counts of one subject in one scope, under limits with
-// one name or without a name. Most subjects have a short key and one limit without a name. Their
-// records need no rest.
+// record is what docs/rules.md calls a state: the counts of one subject in one scope, under limits
+// with one name or without a name. Most subjects have a short key and one limit without a name, so
+// the field rest of their records is usually nil.
 type record struct {
 	count algorithm.Count // count of the first limit; in use if its Owner is not 0
 	last  int64           // time of the last write of a count
 	rest  *rest
 	// generation is 0 until a count is written.
 	generation uint32
-	// The first size bytes of key are subject, scope and name. The scope begins at split, and the
-	// name begins at name. A free record has no key.
+	// The first size bytes of key are the subject, the scope and the name of the limits, one after
+	// another. split is the offset of the scope, and name is the offset of the name. A free record
+	// has no key.
 	size, split, name uint8
 	key               [17]byte
 }
@@ -28,8 +29,8 @@ const longKey = 255
 
 // rest has the fields that few records need.
 type rest struct {
-	// The key, and the offsets of scope and name. They are set if the key is too long for the
-	// record.
+	// key, split and name are used if the key is too long for the record. split and name are the
+	// offsets of the scope and the name.
 	key         []byte
 	split, name int
 
@@ -132,10 +133,10 @@ func (r *record) stepBack(now int64) {
 	r.last = now
 }
 
-// In the functions below, a state is the count of one limit. A record has a state for each limit.
-// The first is in the record itself, and the others are in rest. The tag of a state, Count.Owner,
-// identifies the limit under which the state was last written. That limit determines when the state
-// has expired. A free state has the tag 0.
+// In the functions below, unlike in docs/rules.md, a state is the count of one limit. A record has
+// a state for each limit. The first is in the record itself, and the others are in rest. The tag of
+// a state, Count.Owner, identifies the limit under which the state was last written. That limit
+// determines when the state expires. A free state has the tag 0.
 
 // states returns the number of states of a record, including free ones. r may be nil.
 func (r *record) states() int {

@@ -7,10 +7,11 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// settledList holds the settled charges of one subject and scope, in the order of their times.
+// settledList holds the settled charges of one subject and scope, sorted by time.
 type settledList struct {
 	list []settledCharge
-	// Once until has passed, none of the charges can be settled, so the list can be forgotten.
+	// The list can be forgotten after this time, because none of its charges can be settled again
+	// by then.
 	until int64
 }
 
@@ -28,9 +29,9 @@ func (s *settledList) has(at int64, id uint64) bool {
 	return found
 }
 
-// add records a settled charge, and keeps the list at least until the given time. If several claims
-// of the charge have the same subject and scope, each of them adds it, perhaps with a different
-// time.
+// add adds a settled charge, and keeps the list at least until the instant `until`. If several
+// claims of the charge have the same subject and scope, add is called for each of them, perhaps
+// with a different `until`.
 func (s *settledList) add(at int64, id uint64, until int64) {
 	s.until = max(s.until, until)
 	c := settledCharge{at, id}

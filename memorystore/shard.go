@@ -30,7 +30,7 @@ type shard struct {
 
 	sweepAt uint32                   // number of the record at which the sweeper continues
 	hand    uint32                   // number of the last evicted record
-	plain   [maxPlain]algorithm.View // used by a call of TakePlain
+	plain   [maxPlain]algorithm.View // used by TakePlain
 	query   query
 	_       [64]byte // puts the next shard's lock on a different cache line
 }
@@ -86,8 +86,8 @@ func (sh *shard) find(hash uint64, subject, scope, name string) *record {
 	}
 }
 
-// insert adds an empty record for a key that has none. The caller counts the record's bytes, and
-// sets its class after writing it.
+// insert adds an empty record for a key that has none, and returns the record and its number. The
+// caller must count the record's bytes, and set its class after writing it.
 func (sh *shard) insert(hash uint64, subject, scope, name string) (n uint32, r *record) {
 	if sh.index.full() {
 		sh.reindex(len(sh.index.slots) + len(sh.index.slots)/2)

@@ -69,8 +69,8 @@ type Config struct {
 	// bound.
 	MaxSubjects int
 	// MaxBytes bounds the memory of these subjects. Zero means 1 GiB. The store sums up the sizes
-	// of its records; the sum is within about a tenth of the actual heap. It counts a call's writes
-	// when the call returns. Evicted records are garbage until they are collected.
+	// of its records; the sum is within about a tenth of the actual heap. The writes of a call are
+	// counted when the call returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must not call the store. It must be
 	// safe for concurrent use, because the store's goroutine calls it, too. docs/rules.md defines
@@ -89,7 +89,7 @@ type Store struct {
 	start time.Time        // start of the default clock
 	epoch int64            // wall time of start, in microseconds
 
-	bounds   bounds              // from Config; records are evicted above them
+	bounds   bounds              // from Config; records are evicted when these are exceeded
 	perShard int                 // maximum number of records per shard
 	own      contract.SettledSet // charges settled through this store
 	released contract.SettledSet // charges whose places were released through this store
@@ -105,7 +105,7 @@ type Store struct {
 	subjects, bytes atomic.Int64
 	evicted         atomic.Int64
 	loads           []loads
-	turns           atomic.Uint32 // number of calls of heaviest
+	turns           atomic.Uint32 // number of calls to Store.heaviest
 	evictable       atomic.Uint32 // class to evict from
 	heavy           [classes]atomic.Uint32
 }
@@ -174,8 +174,8 @@ func (s *Store) Close() error {
 }
 
 // read returns the time of the store's own clock in microseconds since the Unix epoch, or 0 if the
-// store uses Config.Now. Calls read the time before they take a lock, to hold the lock for less
-// time; see follow.
+// store uses Config.Now. Calls read the time before they take a lock, so that they hold the lock
+// more briefly; see follow.
 func (s *Store) read() int64 {
 	if s.clock != nil {
 		return 0
@@ -183,10 +183,10 @@ func (s *Store) read() int64 {
 	return s.epoch + time.Since(s.start).Microseconds()
 }
 
-// follow returns the time of a call, which holds the shard's lock. The parameter now is the time
-// that the call read before it took the lock. With the store's own clock, the time is never earlier
-// than the time of an earlier call. Config.Now may step back, and then the order of readings
-// matters. So Config.Now is called only here, under the lock.
+// follow returns the time of a call that holds the shard's lock. The parameter now is the time that
+// the call read before it took the lock. With the store's own clock, the time is never earlier than
+// the time of an earlier call. Config.Now may step back, and then the order of readings matters. So
+// Config.Now is called only here, under the lock.
 func (sh *shard) follow(now int64) int64 {
 	if sh.store.clock != nil {
 		const latest = 1 << 54

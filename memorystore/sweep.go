@@ -11,7 +11,8 @@ const (
 	// covers all records.
 	sweepEvery = 100 * time.Millisecond
 	sweepTurns = 600
-	// sweepPiece is the number of records that the sweeper examines under one lock.
+	// sweepPiece is the maximum number of records that the sweeper examines before it releases a
+	// lock.
 	sweepPiece = 128
 	// grace is the time in microseconds for which expired states are kept, so that they still exist
 	// if the clock steps back by less than that.

@@ -18,8 +18,8 @@ type tables struct {
 type table struct {
 	version int64
 	rows    map[string]tableRow
-	// removed is the number of removed rows in rows. purged is the version of the table when it
-	// last dropped such rows.
+	// removed is the number of rows that have been removed but are still in the map. purged is the
+	// version of the table when it last dropped such rows.
 	removed int
 	purged  int64
 }

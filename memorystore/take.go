@@ -28,7 +28,8 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// decide answers a request, in this order: ban, request id, limits, charge, strike.
+// decide answers a request. In this order, it checks for a ban, looks for a repeat of the request
+// id, checks the limits, and charges the request or, if it is denied, may add a strike.
 func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	d.Charge = contract.ChargeOf(r)
 	if r.Mode == driver.ModeForce {
@@ -87,7 +88,8 @@ func (q *query) decide(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// force charges a request whether or not there is room: now, or after its MaxWait.
+// force charges a request whether or not there is room, at the end of its MaxWait, which is now if
+// MaxWait is 0. It does not charge a repeat.
 func (q *query) force(r *stint.Request, d *stint.Decision) {
 	repeat := r.ID != "" && contract.Charges(&r.Claims[0]) && q.repeated(r, d)
 	q.open(repeat)
@@ -121,8 +123,8 @@ func (q *query) fit(r *stint.Request) {
 	}
 }
 
-// promised reports whether a limit has room for the lease now, but not until the lease ends,
-// because of bookings. It sets the RetryAfter of each such limit.
+// promised reports whether any limit has room for the lease now but will lack it before the lease
+// ends, because of bookings. It sets the RetryAfter of each such limit.
 func (q *query) promised(r *stint.Request, d *stint.Decision) bool {
 	usages, promised := d.Usages(), false
 	for k := range q.views {
@@ -200,7 +202,8 @@ func (q *query) fullyBooked() bool {
 // the instant of a booking, or q.now.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
-	// In a repeat, d.Charge is the charge of the original request, with its generations.
+	// An allowed repeat may have the charge of the original request, which already has its
+	// generations.
 	if !d.Repeat || d.Charge.IsZero() {
 		n := 0
 		for k := range q.views {
@@ -221,8 +224,9 @@ func (q *query) conclude(d *stint.Decision, at int64) {
 	}
 }
 
-// deny sets d.Denier to the claim that denied. In ModeTake under a ban policy that counts denials,
-// it also adds a strike to the claim's subject, unless the claim is shared or costs nothing.
+// deny sets d.Denier to the number of the claim that denied the request. In ModeTake under a ban
+// policy that counts denials, it also adds a strike to the claim's subject, unless the claim is
+// shared or costs nothing.
 func (q *query) deny(r *stint.Request, d *stint.Decision) {
 	c := &q.claims[0]
 	if k := slices.IndexFunc(d.Usages(), func(u stint.Usage) bool { return u.RetryAfter != 0 }); k >= 0 {

@@ -9,15 +9,16 @@ import (
 )
 
 // variant is a limit under which some state in the shard was last written, with its parameters. A
-// state refers to its variant with a tag of four bytes. Two variants may have the same ID and
-// differ in Max or Burst, for example.
+// state refers to its variant by a four-byte tag. Two variants may have the same ID and differ in
+// Max or Burst, for example.
 type variant struct {
 	limit  stint.Limit
 	params algorithm.Params
 	states int // number of states with this tag
 }
 
-// bytes returns the memory of the variant, with its entries in the list and the map of variants.
+// bytes returns the memory of the variant, including its entries in the list and the map of
+// variants.
 func (v *variant) bytes() int64 {
 	return int64(allocated(unsafe.Sizeof(*v))+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
 }

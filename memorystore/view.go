@@ -28,8 +28,8 @@ type view struct {
 // holds reports whether the limit is a concurrency limit.
 func (v *view) holds() bool { return v.limit.Algorithm == stint.AlgorithmConcurrency }
 
-// open opens every limit of every claim. If the clock stepped back, open also moves the times in
-// the records back, unless look is true or the claim costs nothing.
+// open opens a view of every limit of every claim. If the clock stepped back, open also moves the
+// times in the records back, unless look is true or the claim costs nothing under the limit.
 func (q *query) open(look bool) {
 	n := 0
 	for i := range q.claims {
@@ -57,8 +57,8 @@ func (q *query) open(look bool) {
 	}
 }
 
-// leads reports whether the nth view is the first with its claim and record. Views of concurrency
-// limits do not count.
+// leads reports whether q.views[n] is the first view with its claim and record. Views of
+// concurrency limits do not count.
 func (q *query) leads(n int) bool {
 	v := &q.views[n]
 	for k := range n {
@@ -96,7 +96,8 @@ func (v *view) open(p *part, now int64, look bool) {
 	}
 }
 
-// write writes the view's changed state to its record. It creates both if they do not exist.
+// write writes the view's changed state to its record. It creates the state and the record if they
+// do not exist.
 func (q *query) write(v *view) {
 	p := &q.parts[v.part]
 	r := p.record()
