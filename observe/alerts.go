@@ -82,8 +82,8 @@ func (a *alerts) threshold(name string) float64 {
 	return math.Inf(1)
 }
 
-// evaluate evaluates all alerts and returns them. If changed is true, an alert has changed its
-// state, or an alert that is not ok has changed its value or summary.
+// evaluate evaluates all alerts and returns them. It also reports whether any alert has changed its
+// state, or any alert that is not ok has changed its value or summary.
 func (a *alerts) evaluate(r *readings) (all []Alert, changed bool) {
 	r.dropped, a.dropped = r.dropped-a.dropped, r.dropped
 	all = make([]Alert, len(a.each))
@@ -162,8 +162,8 @@ func (s *alertState) summary(r *readings) string {
 
 func (s *alertState) enter(state string, r *readings) { s.shown.State, s.shown.Since = state, r.now }
 
-// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts.
-// before is the alert's previous state.
+// notify logs and posts an alert that begins to fire or has ended. It ignores pending alerts. The
+// argument before is the alert's previous state.
 func (a *alerts) notify(before string, alert *Alert) {
 	switch {
 	case alert.State == alertFiring:

@@ -49,9 +49,8 @@ func (j *jump) measure(known time.Duration) {
 	j.times = shareOf(j.now.Denied, j.now.decisions()) / max(shareOf(j.before.Denied, j.before.decisions()), jumpBase)
 }
 
-// largestJump measures the jump passed as largest and all jumps in some, and returns the one whose
-// field times is largest. If a policy has the same jump as its tier, it returns the jump of the
-// policy.
+// largestJump measures all the jumps passed to it, and returns the one with the greatest value of
+// times. If that value is the same for a policy and its tier, it returns the jump of the policy.
 func largestJump(some []jump, largest jump, known time.Duration) jump {
 	largest.measure(known)
 	for _, j := range some {
@@ -63,8 +62,8 @@ func largestJump(some []jump, largest jump, known time.Duration) jump {
 }
 
 // tiers returns a jump for each tier and for each of its policies. The caller must measure the
-// jumps. They compare the most recent period, of length lately, with the rest of the last 15
-// minutes.
+// jumps. They compare the most recent period with the rest of the last 15 minutes. The argument
+// lately is the length of that period.
 func (h *history) tiers(lately time.Duration) []jump {
 	h.mu.Lock()
 	defer h.mu.Unlock()

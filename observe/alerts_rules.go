@@ -164,7 +164,7 @@ type readings struct {
 	refused               []string
 	expiring              string // the source with the certificate that expires first; "" if none expires
 	expires               time.Time
-	// dropped is the number of log records dropped since the start. The method evaluate of alerts
+	// dropped is at first the number of log records dropped since the start. Then [alerts.evaluate]
 	// subtracts the records dropped before the last second.
 	dropped int64
 }
@@ -181,7 +181,7 @@ func read(now time.Time, h *history, t *Tick, known time.Duration) *readings {
 	return r
 }
 
-// shareOf returns part / all, or 0 if all is too small for a meaningful share.
+// shareOf returns part / all, or 0 if the total is too small for a meaningful share.
 func shareOf(part, all int64) float64 {
 	if all < alertFloor {
 		return 0
@@ -215,7 +215,7 @@ func (r *readings) spike() float64 {
 
 // scriptErrors returns the share of calls that fail while others succeed. It returns 0 while the
 // store is down, because the alert StoreDown reports that. It also returns 0 if no call has failed
-// in the last lateWindow.
+// within lateWindow.
 func (r *readings) scriptErrors() float64 {
 	if r.store.DownSince != nil || r.justNow.CallsFailed == 0 {
 		return 0

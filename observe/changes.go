@@ -21,7 +21,7 @@ const (
 	explains = 0.6
 )
 
-// Change is a change of the configuration that took effect in the last hour.
+// Change is a configuration change that took effect in the last hour.
 type Change struct {
 	At time.Time `json:"at"`
 	// Source is the part of the configuration that was changed, such as "policies" or "envoy".
@@ -56,7 +56,7 @@ type change struct {
 	Change
 	denies map[reload.Rule]bool // rules that may deny more requests because of the change
 	newly  map[string]bool      // subjects that are denied because of the change
-	theirs int64                // denials of the subjects in newly since the change
+	theirs int64                // denials of these subjects since the change
 	all    int64                // all denials since the change
 }
 
@@ -71,8 +71,9 @@ func newChange(source string, r *reload.Result) *change {
 	return c
 }
 
-// denied counts a denial as weight denials; weight is above 1 if only a sample of the denials is
-// counted. first is true if there is no earlier record with the same subject, rule and reason.
+// denied counts a denial with the given weight, which is above 1 if only a sample of the denials is
+// counted. The argument first reports whether there is no earlier record with the same subject,
+// rule and reason.
 func (c *change) denied(w *who, first bool, weight int64) {
 	c.all += weight
 	limit := w.why == overLimit || w.why == deniedDegraded

@@ -99,8 +99,8 @@ func (c *collection) histogram(name string, h *histogram, labels ...string) {
 	c.ch <- prometheus.MustNewConstHistogram(c.descs[name], count, h.sum().Seconds(), buckets, labels...)
 }
 
-// series collects the counts of all reasons that have occurred. It always collects the reasons
-// within and overLimit, because Prometheus can compute a rate only if the series exists before its
+// series collects the counts of all reasons that have occurred. It always collects those of
+// overLimit and within, because Prometheus can compute a rate only if the series exists before its
 // first event.
 func (c *collection) series(s *series) {
 	for r := range reasonCount {

@@ -73,8 +73,8 @@ func part(i, n int64) func(all, _ int64) int64 {
 }
 
 // sum returns the total of the counts in the last d, or in all fine steps if they cover less. It
-// also returns the number of seconds that the total covers. The total has no percentiles; the
-// method during returns the durations for them.
+// also returns the number of seconds that the total covers. The total has no percentiles; see
+// [history.during].
 func (h *history) sum(d time.Duration) (sum Point, seconds int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -61,7 +61,8 @@ func (f *feed) add(e violation) {
 	}
 }
 
-// drain is called once a second. It returns the violations added since the last call, newest last.
+// drain moves the violations kept since the last call to the ring, and returns them, newest last.
+// It is called once a second.
 func (f *feed) drain() []Violation {
 	f.taken.Store(0)
 	f.mu.Lock()

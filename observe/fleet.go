@@ -36,7 +36,7 @@ const (
 	forgetAfter = 10 * time.Minute
 	// maxProcesses is the maximum number of other processes that a process follows.
 	maxProcesses = 1000
-	// A process that has made at most fewReports reports counts as newly started.
+	// fewReports is the largest number of reports of a process that counts as newly started.
 	fewReports = 2
 )
 
@@ -313,8 +313,8 @@ func (f *fleet) takeCounts(p *peer, counts *countsRecord, now time.Time) {
 	p.counts, p.heard = *counts, now
 }
 
-// forget removes the processes that have been silent for longer than forgetAfter or were replaced.
-// It returns rows that remove them from the table.
+// forget removes the processes that have been silent for longer than forgetAfter or have been
+// replaced. It returns rows that remove them from the table.
 func (f *fleet) forget() (rows []driver.Row) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -368,8 +368,8 @@ func (f *fleet) silence(p *peer) time.Duration {
 // isSilent reports whether a process has missed at least two reports.
 func (f *fleet) isSilent(p *peer) bool { return f.silence(p) > f.pace()*5/2 }
 
-// each calls the function do for every process that is not silent, except this one. The caller
-// holds the lock.
+// each calls do(p) for every process p that is not silent, except this process. The caller holds
+// the lock.
 func (f *fleet) each(do func(*peer)) {
 	for _, id := range slices.Sorted(maps.Keys(f.peers)) {
 		if p := f.peers[id]; !f.isSilent(p) {

@@ -34,7 +34,7 @@ func (f *fleet) ownWorst(now time.Time) (list []listed) {
 	return list
 }
 
-// ownTop returns the subjects with the most denials in this process in the last minutes.
+// ownTop returns the subjects with the most denials in this process in the last few minutes.
 func (f *fleet) ownTop(now time.Time) (list []listed) {
 	for kind, name := range offenderKinds {
 		if name != policyKind {
@@ -73,8 +73,8 @@ func (f *fleet) ownShadow(now time.Time) (list []shadowFacts) {
 	return list
 }
 
-// listOf calls its argument for every other process that is not silent, and concatenates the
-// returned lists.
+// listOf calls the given function for every other process that is not silent, and returns the
+// results as one list.
 func (f *fleet) listOf(of func(*peer) []listed) (all []listed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -95,8 +95,8 @@ func (f *fleet) top(kind string, n int, now time.Time) []Offender {
 	return f.m.offenders.rank(kind, f.merge(f.m.offenders.merge(k, now), others), n, now)
 }
 
-// merge adds the counts that other processes have reported to the counters in the list all, and
-// returns the list. A subject that is only in others gets a new counter.
+// merge adds counts from other processes to the counters in a list, and returns the list. A subject
+// that has no counter gets one.
 func (f *fleet) merge(all []counter, others []listed) []counter {
 	if len(others) == 0 {
 		return all
@@ -142,8 +142,8 @@ func (f *fleet) worst(now time.Time) []Offender {
 
 func worstOf(p *peer) []listed { return p.counts.worst }
 
-// complete adds to o the counts and rates of other processes for a subject. It reports whether any
-// other process has reported the subject.
+// complete adds to o the counts and rates that other processes have reported for a subject. It
+// reports whether there are any.
 func (f *fleet) complete(o *Offender, subject string, now time.Time) (known bool) {
 	name := f.named(subject)
 	if keypart.IsHashed(subject) {
@@ -183,7 +183,7 @@ func (f *fleet) foreign(l *listed) Offender {
 }
 
 // shadow merges the shadow reports of other processes into list, the reports of this process. Each
-// report gets up to n subjects.
+// report then lists at most n subjects.
 func (f *fleet) shadow(list []ShadowReport, n int) []ShadowReport {
 	var others []shadowFacts
 	f.mu.Lock()

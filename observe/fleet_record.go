@@ -20,9 +20,9 @@ const (
 	factsSuffix = "/facts"
 
 	// worstBytes, topBytes and shadowBytes are maximum sizes in bytes. worstBytes limits the list
-	// of subjects with the most denials in the last seconds, and topBytes limits the list for the
-	// last minutes. A shadow report omits the subjects that do not fit into shadowBytes. With these
-	// sizes, a process with one rule writes at most 100 bytes per second.
+	// of subjects with the most denials in the last ten seconds, and topBytes limits the list for
+	// the last few minutes. A shadow report omits the subjects that do not fit into shadowBytes.
+	// With these sizes, a process with one rule writes at most 100 bytes per second.
 	worstBytes, topBytes, shadowBytes = 56, 120, 160
 	// topSubjects is the maximum number of subjects in a list.
 	topSubjects = 10
@@ -205,8 +205,8 @@ func (c *codec) texts(list *[]string) {
 	}
 }
 
-// codeAll encodes or decodes a list. The function one encodes or decodes an element. When decoding,
-// codeAll keeps up to most elements and drops the rest.
+// codeAll encodes or decodes a list. The function one encodes or decodes an element. The argument
+// most is the maximum number of elements to decode.
 func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 	n := c.length(len(*list))
 	if c.reading {

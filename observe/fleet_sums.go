@@ -30,7 +30,7 @@ func (s *sums) at(name seriesName) int {
 	return i
 }
 
-// add adds to the sums what p has counted between its last report and its new report, counts. If
+// add adds to the sums what p has counted since its last report; the new report is in counts. If
 // timed is true, p counted this in the last few seconds, so it is spread evenly over the next
 // seconds; steps is their number. Otherwise, it is added at once, and add returns it.
 func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (before *totals) {
@@ -57,8 +57,8 @@ func (s *sums) add(p *peer, counts *countsRecord, timed bool, steps int64) (befo
 	return into
 }
 
-// move takes a part of each count out of from and adds it to s.taken. The function share returns
-// the part of a count to move.
+// move subtracts a part of each count from the totals in from, and adds it to s.taken. The function
+// share returns the part of a count to move.
 func (s *sums) move(from *totals, share func(all, _ int64) int64) {
 	some := from.Point.combine(from.Point, share)
 	s.taken.Point, from.Point = s.taken.Point.combine(some, plus), from.Point.combine(some, minus)

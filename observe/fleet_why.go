@@ -62,9 +62,10 @@ type asking struct {
 	answers map[string][]Denial // by process
 }
 
-// ask asks all other processes. It returns when all processes that are not silent have answered. If
-// the question is about an id, ask returns as soon as one process has found the denial. It waits
-// for at most two reports of each process, and no longer than askTime.
+// ask returns the denials that other processes have found for a question. It waits until all
+// processes that are not silent have answered. If the question is about an id, one process that has
+// found the denial is enough. ask waits for at most two reports of each process, and no longer than
+// askTime.
 func (f *fleet) ask(ctx context.Context, q question) (found []Denial) {
 	f.asking.Lock()
 	defer f.asking.Unlock()

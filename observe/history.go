@@ -16,8 +16,8 @@ const (
 	seriesSteps = 15 * 6
 
 	finePerCoarse = int64(coarse / fine)
-	// markSteps is the longest period, in coarse steps, for which the method during returns
-	// durations: five minutes.
+	// markSteps is the longest period, in coarse steps, that can be passed to [history.during]:
+	// five minutes.
 	markSteps = 5 * 6
 )
 
@@ -27,7 +27,7 @@ const (
 // Seconds are counted by the monotonic clock. The wall clock only labels them: if it is set, the
 // whole history moves with it, without gaps or duplicates. If the history receives no totals for a
 // few seconds, for instance because the process was suspended, it divides the difference evenly
-// among these seconds. So sums are right, and no second shows a false peak.
+// among these seconds. So the totals are right, and no second shows a false peak.
 //
 // It is safe for concurrent use.
 type history struct {
@@ -36,7 +36,7 @@ type history struct {
 	mu     sync.Mutex
 	now    int64  // the newest second, counted from the start
 	offset int64  // the Unix time of the start
-	last   totals // the totals at the end of second now, without the series
+	last   totals // the totals at the end of the newest second, without the series
 	fine   ring[Point]
 	coarse ring[Point]
 	open   Point // counts collected so far for the next coarse step
@@ -70,9 +70,9 @@ func newHistory() *history {
 }
 
 // add records the totals at the given time, and returns the second that ends at that time. It also
-// returns the series that have changed, with only the change in Recent. If less than half a second
-// has passed since the previous second, add returns the previous second again, and the next call
-// includes the counts since then.
+// returns the series that have changed; their Recent has only the change. If less than half a
+// second has passed since the previous second, add returns the previous second again, and the next
+// call includes the counts since then.
 func (h *history) add(at time.Time, t *totals) (Point, []Series) {
 	return h.record(at.Sub(h.start), at.Unix(), t)
 }
@@ -137,7 +137,7 @@ func (h *history) row(i int) *row {
 }
 
 // follow updates the rows to new totals. The list all holds the totals of all series, in the order
-// of the rows. follow returns the series that have changed, with only the change in Recent.
+// of the rows. follow returns the series that have changed; their Recent has only the change.
 func (h *history) follow(all []Series) []Series {
 	var happened []Series
 	for i, s := range all {
@@ -152,8 +152,8 @@ func (h *history) follow(all []Series) []Series {
 }
 
 // step adds one of the seconds since the last sample to the history. steps is the number of these
-// seconds, and i is the index of the one to add. It gets an equal share of all, the counts since
-// that sample.
+// seconds, and i is the index of the one to add. That second gets an equal share of the counts
+// since that sample, which are in all.
 func (h *history) step(all Point, i, steps int64, t *totals) {
 	share := part(i, steps)
 	p := all.combine(all, share)

@@ -162,9 +162,9 @@ func New(c Config) (*Monitor, error) {
 }
 
 // Close stops all background work except sharing (see [Monitor.Share]), and closes the channels of
-// subscribers. It also posts the queued messages to webhooks: for at most five seconds the alerts,
-// then for at most five seconds the thresholds. The counts can still be read after Close. Close
-// always returns nil.
+// subscribers. It also posts the queued messages to webhooks: first alerts, for at most five
+// seconds, and then thresholds, for at most five seconds. The counts can still be read after Close.
+// Close always returns nil.
 func (m *Monitor) Close() error {
 	m.closing.Do(func() {
 		close(m.stop)

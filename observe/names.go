@@ -27,8 +27,8 @@ type names struct {
 	key   [sha256.Size]byte
 }
 
-// newNames returns names that use the function labels to show subjects. For example, [label.Line]
-// shows subjects of up to 128 bytes in full.
+// newNames returns names that show each subject as the given function converts it. For example,
+// [label.Line] shows subjects of up to 128 bytes in full.
 func newNames(labels func(subject string) string) *names {
 	n := &names{label: labels, seed: maphash.MakeSeed()}
 	var key [32]byte
