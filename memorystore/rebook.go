@@ -78,7 +78,8 @@ func (q *query) only(before int64) {
 	}
 }
 
-// stay answers a request whose booking cannot be moved to an earlier instant.
+// stay allows a request at the instant of its booking, `at`, which cannot be moved to an earlier
+// one.
 func (q *query) stay(r *stint.Request, d *stint.Decision, at int64) {
 	q.only(algorithm.Never)
 	d.Allowed, d.RetryAfter = true, wait(at, q.now)

@@ -25,7 +25,7 @@ type shard struct {
 	variants  []*variant // variants by tag; the first is unused
 	variantOf map[stint.Limit]uint32
 
-	serial, serialStep uint64 // the latest charge id, and the distance to the next
+	serial, serialStep uint64 // the latest charge id, and the increment to the next
 	generation         uint32 // the latest generation drawn
 
 	sweepAt uint32                   // number of the record at which the sweeper continues

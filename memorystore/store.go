@@ -64,7 +64,7 @@ const (
 // Config sets up a store. The zero Config is ready for use.
 type Config struct {
 	// MaxSubjects bounds the number of subjects that the store keeps. Each scope of a subject, each
-	// name of limits in it and each ban counts separately. Zero means one million for every GiB of
+	// limit name in it and each ban counts separately. Zero means one million for every GiB of
 	// MaxBytes, at least one million and at most a billion, so that MaxBytes is the effective
 	// bound.
 	MaxSubjects int

@@ -104,8 +104,8 @@ func (q *query) force(r *stint.Request, d *stint.Decision) {
 	q.noteID(r, d, at)
 }
 
-// fit lowers the cost of a request with Fit or Lease (see [driver.Terms]) to the units that every
-// limit has left, but not below one. Such a request has one claim.
+// fit lowers the cost of a request with Fit or Lease (see [driver.Terms]) to the number of units
+// that are left under every limit, but not below one. Such a request has one claim.
 func (q *query) fit(r *stint.Request) {
 	if !r.Terms().Fit && r.Terms().Lease == 0 {
 		return
@@ -198,8 +198,8 @@ func (q *query) fullyBooked() bool {
 	return false
 }
 
-// conclude fills in the time of the decision, the generations of the records, and the usages. at is
-// the instant of a booking, or q.now.
+// conclude fills in the time of the decision, the generations of the records, and the usages. The
+// argument at is the instant of a booking, or q.now.
 func (q *query) conclude(d *stint.Decision, at int64) {
 	d.Charge.Data().Now = q.now
 	// An allowed repeat may have the charge of the original request, which already has its

@@ -17,7 +17,7 @@ const (
 	changeLife = time.Hour
 	// maxNewly is the maximum number of newly denied subjects that are recorded for a change.
 	maxNewly = 10_000
-	// explains is the smallest [Change.Share] with which a change explains the denials.
+	// explains is the lowest [Change.Share] at which a change explains the denials.
 	explains = 0.6
 )
 

@@ -28,7 +28,7 @@ func (t *tally) counts() (c Counts) {
 	return c
 }
 
-// combine applies f to each field of c and the same field of d.
+// combine applies f to each field of c and the corresponding field of d.
 func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	return Counts{
 		Allowed: f(c.Allowed, d.Allowed), Denied: f(c.Denied, d.Denied), Degraded: f(c.Degraded, d.Degraded),
@@ -36,8 +36,8 @@ func (c Counts) combine(d Counts, f func(a, b int64) int64) Counts {
 	}
 }
 
-// combine applies f to each count of p and the same count of q. The result keeps p's time and
-// percentiles.
+// combine applies f to each count of p and the corresponding count of q. The result keeps p's time
+// and percentiles.
 func (p Point) combine(q Point, f func(a, b int64) int64) Point {
 	p.Counts = p.Counts.combine(q.Counts, f)
 	p.Saved, p.Carried = f(p.Saved, q.Saved), f(p.Carried, q.Carried)

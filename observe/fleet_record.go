@@ -218,8 +218,8 @@ func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
 }
 
 // subjects encodes or decodes a list of subjects. The function rest encodes or decodes the fields
-// of a subject other than kind and name. When encoding, subjects writes only the first subjects of
-// the list: at most topSubjects, and only as many as fit into room bytes.
+// of a subject that follow kind and name. When encoding, only the first subjects of the list are
+// written: at most topSubjects, and only as many as fit into room bytes.
 func (c *codec) subjects(list *[]listed, room int, rest func(*listed)) {
 	one := func(l *listed) {
 		c.kind(&l.kind)

@@ -184,7 +184,7 @@ func (h *history) step(all Point, i, steps int64, t *totals) {
 	}
 }
 
-// dated converts the times of points to Unix time, in place.
+// dated converts the times of points to Unix time, in place, and returns the points.
 func (h *history) dated(points []Point) []Point {
 	for i := range points {
 		points[i].At += h.offset
