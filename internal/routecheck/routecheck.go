@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/pathpattern"
 	"github.com/stint-limiter/stint/internal/syntax"
 )
@@ -46,23 +47,29 @@ func Prefix(prefix string) error {
 
 const maxPort = 1<<16 - 1
 
-// Upstream reports a mistake in the URL of an upstream. The error redacts a password in the user
-// information of the URL.
+// Upstream reports a mistake in the URL of an upstream. The error does not show parts of the URL that
+// may be secret.
 func Upstream(text string) error {
 	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"
 	u, err := url.Parse(text)
+	shown, secret := text, strings.ContainsAny(text, "@?") // there may be a password or a token
+	if secret {
+		shown = label.URL(text)
+	}
 	var broken *url.Error
 	switch {
+	case secret && (err != nil || u.Opaque != ""):
+		return fmt.Errorf("invalid upstream, not shown because it may contain a password; %s", want)
 	case errors.As(err, &broken):
 		return fmt.Errorf("invalid upstream: %w; %s", broken.Err, want)
 	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Hostname() == "":
-		return fmt.Errorf("invalid upstream %q; %s", u.Redacted(), want)
+		return fmt.Errorf("invalid upstream %q; %s", shown, want)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || pathpattern.Dotted(u.Path):
-		return fmt.Errorf("invalid upstream %q; want it without user, query, fragment and dot segments", u.Redacted())
+		return fmt.Errorf("invalid upstream %q; want it without user, query, fragment and dot segments", shown)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > maxPort {
-			return fmt.Errorf("the upstream %q has the port %s; want 1 to %d", u.Redacted(), port, maxPort)
+			return fmt.Errorf("the upstream %q has the port %s; want 1 to %d", shown, port, maxPort)
 		}
 	}
 	return nil
