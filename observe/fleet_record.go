@@ -205,12 +205,15 @@ func (c *codec) texts(list *[]string) {
 	}
 }
 
-// codeAll encodes or decodes a list. The function one encodes or decodes an element. The argument
-// most is the maximum number of elements to decode.
-func codeAll[T any](c *codec, list *[]T, most int, one func(*T)) {
+// codeAll encodes or decodes a list. The function one encodes or decodes an element. When decoding,
+// codeAll rejects lists with more than maxLength elements.
+func codeAll[T any](c *codec, list *[]T, maxLength int, one func(*T)) {
 	n := c.length(len(*list))
 	if c.reading {
-		*list = make([]T, min(n, most))
+		if n > maxLength {
+			n, c.err = 0, errRecord
+		}
+		*list = make([]T, n)
 	}
 	for i := range *list {
 		one(&(*list)[i])

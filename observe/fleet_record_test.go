@@ -36,6 +36,10 @@ func TestRecords(t *testing.T) {
 			t.Error("a row of another version is read")
 		}
 	}
+	facts.shadow = make([]shadowFacts, maxShadowReports+1)
+	if decode(encode(&facts), &factsRecord{}) == nil {
+		t.Error("a row with too long a list is read")
+	}
 }
 
 // FuzzRecords: any text is read or refused.

@@ -99,9 +99,10 @@ policies:
 		{"10.0.0.1", "", "60/1m burst 10 bucket", "the request has no claim rpm"},
 		{"10.0.0.1", "2000", "100/1m burst 16 bucket", "the claim rpm is 2000, which is above its max"},
 		{"10.0.0.1", "many", "60/1m burst 10 bucket", "the claim rpm is many, which is not a whole number"},
+		{"10.0.0.1", "5 6", "60/1m burst 10 bucket", "the request has no claim rpm (X-Rpm is accepted only in a single line)"},
 		{"192.0.2.1", "50", "60/1m burst 10 bucket", "the request has no claim rpm (X-Rpm is accepted only from trusted proxies)"},
 	} {
-		in := getWith("/", http.Header{"X-Rpm": {c.value}})
+		in := getWith("/", http.Header{"X-Rpm": strings.Fields(c.value)})
 		in.Peer = netip.MustParseAddr(c.peer)
 		if c.value == "" {
 			in.Header = http.Header{}

@@ -208,8 +208,11 @@ func (f *facts) distrusted(who []*identity) string {
 // Otherwise it returns "".
 func (f *facts) distrustedClaim(name string) string {
 	header, ok := f.asserted[name]
-	if !ok || f.header(header) == "" {
+	switch {
+	case !ok || f.header(header) == "":
 		return ""
+	case f.resolver.Trusts(f.in.Peer):
+		return fmt.Sprintf(" (%s is accepted only in a single line)", header)
 	}
 	return fmt.Sprintf(" (%s is accepted only from trusted proxies)", header)
 }
