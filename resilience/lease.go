@@ -16,7 +16,9 @@ import (
 )
 
 // lease holds units of one subject and scope, under one list of limits, that the store has already
-// charged. It has one block of units at a time, from which requests take units without a lock.
+// charged. It has one block of units at a time, from which requests take units without a lock. The
+// next block waits until the current one has too few units or has ended, so that no units are given
+// back that this process is about to use.
 type lease struct {
 	hash  uint64
 	claim stint.Claim // Cost is not used
@@ -29,13 +31,14 @@ type lease struct {
 	capacity int64         // the smallest capacity of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
+	following  atomic.Pointer[leaseBlock] // the next block, or nil; there is none without a current block
 	renewAfter atomic.Int64               // earliest time of the next renewal, or the constant renewing
 
 	missed  atomic.Int64 // total cost of the requests for which the block had too few units
 	missAt  atomic.Int64 // when the latest such request came
 	largest atomic.Int64 // the largest cost of such a request; decreases with time
 
-	mu    sync.Mutex // guards the fields below, and replacements of the block
+	mu    sync.Mutex // guards the fields below, and replacements of the blocks
 	ended bool       // whether it was removed from the table
 	timer *time.Timer
 	spent int64 // units used from earlier blocks
@@ -99,7 +102,24 @@ func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, ren
 	if !ok {
 		return nil, 0, cost <= ls.capacity
 	}
-	return b, left, left < b.renewBelow || now.mono >= b.renewAt
+	return b, left, ls.due(b, left, now)
+}
+
+// due reports whether a renewal is due, given the current block and how many units it has left.
+func (ls *lease) due(b *leaseBlock, left int64, now leaseTime) bool {
+	if left >= b.renewBelow && now.mono < b.renewAt {
+		return false
+	}
+	f := ls.following.Load()
+	return f == nil || left+f.units.Load() < f.renewBelow || now.mono >= f.renewAt
+}
+
+// latest returns the block that the store granted last, or nil.
+func (ls *lease) latest() *leaseBlock {
+	if f := ls.following.Load(); f != nil {
+		return f
+	}
+	return ls.block.Load()
 }
 
 // show fills in usages from the store's answer that granted the block. It subtracts the units left
@@ -174,15 +194,15 @@ type leasePlan struct {
 	lead   int64 // renew this much time before the end
 }
 
-// plan measures the demand, and returns the block to request. The block has units for about half of
-// its length, so that few are tied up. It has units for all of its length if these are few and the
-// limits are half free. ls.mu must be held.
+// plan measures the demand, and returns the block to request. Together with the units that the lease
+// still has, the block has units for about half of its length, so that few are tied up. It has units
+// for all of its length if these are few and the limits are half free. ls.mu must be held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total, halfFree := ls.spent+ls.missed.Load(), false
 	if b := ls.block.Load(); b != nil {
 		total += b.used()
-		halfFree = b.halfFree(ls.claim.Limits)
+		halfFree = ls.latest().halfFree(ls.claim.Limits)
 	}
 	cost := max(1, ls.largest.Load())
 	ls.largest.Store(cost - cost/64)
@@ -196,11 +216,24 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	lead := min(2*roundTrip+min(5*time.Millisecond, p.length/8), p.length/2)
 	p.lead = int64(lead)
 	p.low = min(ls.capacity, max(cost, ls.expect(0, lead, cost)))
-	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, 2*roundTrip+p.length/2, cost)))
+	p.units = min(ls.capacity, max(p.low+cost, ls.expect(0.25, roundTrip+p.length/2, cost)))
 	if all := ls.expect(0.25, p.length, cost); halfFree && all <= ls.capacity/16 {
 		p.units = max(p.units, all)
 	}
+	p.units = max(cost, p.units-ls.usable(now))
 	return p
+}
+
+// usable returns how many units of the lease's blocks will be used before their end, at the present
+// rate.
+func (ls *lease) usable(now leaseTime) (units int64) {
+	for _, b := range []*leaseBlock{ls.block.Load(), ls.following.Load()} {
+		if b != nil && b.live(now) {
+			wanted := int64(ls.rate*seconds(b.end.mono-now.mono)) - units
+			units += max(0, min(wanted, b.units.Load()))
+		}
+	}
+	return units
 }
 
 // count updates the rate, given the total number of units requested so far. It adopts an increase

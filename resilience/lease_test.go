@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -519,6 +520,88 @@ func TestLeasesCutOff(t *testing.T) {
 		time.Sleep(time.Second)
 		leaseStarted(t, s, r, 5*time.Millisecond)
 	})
+}
+
+// If a limit is full when a block is renewed, the units that are left stay in use.
+func TestRenewalsOfAFullLimit(t *testing.T) {
+	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
+		const pace = 5 * time.Millisecond
+		store.change(way{there: 40 * time.Millisecond, back: 40 * time.Millisecond})
+		limit := leased(2000, 10*time.Second)
+		others := func(left int64) { mustDecide(t, store, ask("a", 2000-left-usedOf(t, store, "a", limit), limit)) }
+		r := oneUnit("a", limit)
+		others(900) // beyond half of a limit, a block is smaller
+		for range 200 {
+			mustDecide(t, s, r)
+			time.Sleep(pace)
+		}
+		var full atomic.Bool
+		before := store.leases.Load()
+		store.hook(func(string) {
+			if store.leases.Load() > before && full.CompareAndSwap(false, true) {
+				others(3)
+			}
+		})
+		for !full.Load() {
+			mustDecide(t, s, r)
+			time.Sleep(pace)
+		}
+		served := 0
+		for fromLease(mustDecide(t, s, r)) {
+			served++
+			time.Sleep(pace)
+		}
+		if served < 30 { // the renewal itself takes 16
+			t.Errorf("%d requests served after the limit became full", served)
+		}
+	})
+}
+
+// farAway is a fake whose amendments take as long as its decisions.
+type farAway struct{ *fake }
+
+func (f farAway) AmendBatch(ctx context.Context, batch []*driver.AmendCall) {
+	time.Sleep(f.there)
+	f.fake.AmendBatch(ctx, batch)
+	time.Sleep(f.back)
+}
+
+// Three regions far from the store use 90% of a limit together, at random moments. Almost all of
+// their requests are served from memory: all but those before the first block comes, and a few when
+// chance fills the limit.
+func TestLeasesInRegions(t *testing.T) {
+	const rounds, span = 5, 40 * time.Second
+	limit, all, asked := leased(3000, 10*time.Second), 0, 0
+	for round := range uint64(rounds) {
+		synctest.Test(t, func(t *testing.T) {
+			home := newFake(t)
+			var mu sync.Mutex
+			var callers sync.WaitGroup
+			for i := range uint64(3) {
+				far := &fake{Store: home.Store, errs: map[string]error{}}
+				far.change(way{there: 40 * time.Millisecond, back: 40 * time.Millisecond})
+				s, chance := newStack(t, farAway{far}, leasing), rand.New(rand.NewPCG(round, i))
+				take := func() {
+					d := mustDecide(t, s, oneUnit("a", limit))
+					mu.Lock()
+					defer mu.Unlock()
+					if all++; !fromLease(d) {
+						asked++
+					}
+				}
+				callers.Go(func() {
+					for until := time.Now().Add(span); time.Now().Before(until); {
+						time.Sleep(time.Duration(chance.ExpFloat64() / 90 * float64(time.Second)))
+						callers.Go(take)
+					}
+				})
+			}
+			callers.Wait()
+		})
+	}
+	if float64(asked) > 0.008*float64(all) {
+		t.Errorf("%d of %d requests went to the store, %.2f%%", asked, all, 100*float64(asked)/float64(all))
+	}
 }
 
 // TestLeasesAreNeverOver checks that several processes with leases never admit more than a limit

@@ -47,7 +47,7 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 		if ls == nil {
 			continue
 		}
-		b, left, renew := ls.take(c.Cost, now)
+		b, left, renew := l.take(ls, c.Cost, now)
 		if renew {
 			l.renew(ls, now)
 		}

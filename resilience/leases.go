@@ -23,8 +23,8 @@ import (
 //
 // A lease starts when the store has allowed two requests within the lease's length. The length is a
 // twentieth of the shortest window, or longer if the store is far away. In the background, a
-// renewal gets the next block, sized to the demand, and gives back the units that are left in the
-// previous block.
+// renewal gets the next block, sized to the demand and to the units that are left. When the next
+// block takes over, the units that are left in the previous one are given back.
 //
 // # Why limits are never exceeded
 //
@@ -56,8 +56,8 @@ import (
 // it is announced. A ban or a reset made through this process takes effect at once. A limit with
 // another Max or Burst has another lease.
 //
-// A decision from memory reports the usage from the store's latest answer, minus the units that
-// this process still holds.
+// A decision from memory reports the usage from the store's answer that granted the block, minus
+// the units that are left in the block.
 //
 // It is safe for concurrent use. Serving takes no locks unless a renewal is due. It allocates
 // nothing if the request has one claim with few limits.
@@ -104,7 +104,7 @@ func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) boo
 		return false
 	}
 	cost, now, mark := r.Claims[0].Cost, l.at(asked), l.stack.ledger.mark
-	b, left, renew := ls.take(cost, now)
+	b, left, renew := l.take(ls, cost, now)
 	if b != nil {
 		d.Allowed = true
 		d.Charge.SetClaims(r.Claims)
@@ -115,6 +115,26 @@ func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) boo
 	}
 	l.served(ls, cost, b != nil, renew, now)
 	return b != nil
+}
+
+// take takes units from the current block of a lease. If that has too few units, and the following
+// block has enough, the following block takes over. The results are those of [lease.take].
+func (l *leases) take(ls *lease, cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
+	old := ls.block.Load()
+	if b, left, renew = ls.take(cost, now); b != nil {
+		return b, left, renew
+	}
+	if f := ls.following.Load(); f != nil && f.units.Load() >= cost {
+		ls.mu.Lock()
+		if ls.block.Load() == old {
+			l.advance(ls)
+		}
+		ls.mu.Unlock()
+	}
+	if ls.block.Load() == old {
+		return nil, 0, renew
+	}
+	return ls.take(cost, now)
 }
 
 // served records that a request of the given cost was made under a lease; the argument served
@@ -181,7 +201,7 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 	cost := c.Cost
 	ls.missed.Store(2 * cost) // assume that the previous request had the same cost
 	ls.missAt.Store(now.mono)
-	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/8)), now.mono
+	ls.rate, ls.countedAt = float64(cost)/seconds(max(since, int64(length)/16)), now.mono
 	ls.mu.Lock() // so that tend waits until the timer is set
 	ls.timer = time.AfterFunc(leaseIdle, func() { l.tend(ls) })
 	ls.mu.Unlock()
@@ -283,8 +303,23 @@ func (l *leases) add(ls *lease, b *leaseBlock) {
 		l.giveBack(b, 0)
 		return
 	}
+	if ls.following.Load() != nil {
+		l.advance(ls)
+	}
+	now := l.now()
+	if old := ls.block.Load(); old != nil && old.live(now) {
+		ls.following.Store(b)
+		ls.timer.Reset(time.Duration(min(b.renewAt, old.end.mono) - now.mono))
+		return
+	}
 	l.replace(ls, b)
-	ls.timer.Reset(time.Duration(b.renewAt - l.now().mono))
+	ls.timer.Reset(time.Duration(b.renewAt - now.mono))
+}
+
+// advance replaces the current block with the following one, if any. ls.mu must be held.
+func (l *leases) advance(ls *lease) {
+	l.replace(ls, ls.following.Load())
+	ls.following.Store(nil)
 }
 
 // replace replaces the current block with b, which may be nil, and gives back the unused units of
@@ -322,14 +357,17 @@ func (l *leases) tend(ls *lease) {
 	switch {
 	case ls.ended:
 		return
-	case b != nil && now.mono < b.renewAt:
-		next = b.renewAt
-	case b != nil && now.mono < b.end.mono:
+	case b != nil && now.mono >= b.end.mono:
+		l.advance(ls)
+		next = now.mono + idle
+		if b = ls.block.Load(); b != nil {
+			next = b.renewAt
+		}
+	case b != nil && now.mono < ls.latest().renewAt:
+		next = min(ls.latest().renewAt, b.end.mono)
+	case b != nil:
 		l.renew(ls, now)
 		next = b.end.mono
-	case b != nil:
-		l.replace(ls, nil)
-		next = now.mono + idle
 	case ls.renewAfter.Load() == renewing:
 		next = now.mono + idle
 	case next <= now.mono:
@@ -364,7 +402,7 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 		return false
 	}
 	if a.Costs != nil {
-		l.replace(ls, nil)
+		l.advance(ls)
 		return false
 	}
 	if back := claim.Cost - a.Cost; back >= 0 {
@@ -373,7 +411,7 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 		}
 		b.units.Add(back)
 	} else if _, ok := b.take(-back); !ok {
-		l.replace(ls, nil)
+		l.advance(ls)
 		return false
 	}
 	settled.Add(c.Data().ID, claim)
@@ -418,6 +456,7 @@ func (l *leases) endLocked(ls *lease) {
 	l.mu.Unlock()
 	ls.ended = true
 	ls.timer.Stop()
+	l.advance(ls)
 	l.replace(ls, nil)
 }
 
