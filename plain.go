@@ -9,10 +9,10 @@ import (
 // in memory, passing these two values takes about as long as deciding, so Limiter.Allow takes half
 // the time with a plainStore.
 type plainStore interface {
-	// TakePlain decides as Take would on a request that has this subject, scope, limits and cost, a
-	// ban policy if bans is set, and nothing else. The results are the values that Take would put
-	// in the Decision and its Charge. The request is allowed if id is not 0. If ok is false,
-	// nothing was decided and nothing charged: call Take.
+	// TakePlain decides as Take would decide a request with only this subject, scope, limits and
+	// cost and, if bans is true, a ban policy. The results are the values that Take would put in
+	// the Decision and its Charge. The request is allowed if id is not 0. If ok is false, nothing
+	// was decided or charged, and the caller must call Take.
 	TakePlain(ctx context.Context, subject, scope string, limits []Limit, cost int64, bans bool) (
 		id uint64, now int64, generation uint32, retry time.Duration, ok bool, first, second, third Usage)
 }

@@ -22,17 +22,17 @@ type Override struct {
 	Subject string `json:"subject"`
 	// Policy is the name of the policy or tier whose limits are overridden.
 	Policy string `json:"policy"`
-	// Limits raise the policy's limits that have the same name, algorithm and window: of each pair,
-	// the larger maximum and the larger capacity apply. All other limits of the policy stay
-	// unchanged.
+	// Each of the Limits raises the policy's limit with the same name, algorithm and window: the
+	// larger of the two maximums and the larger of the two capacities apply. The policy's other
+	// limits stay unchanged.
 	Limits []stint.Limit `json:"limits"`
-	// Lower makes Limits replace the policy's limits instead, even if these are larger.
+	// Lower makes Limits replace the policy's limits, even if that lowers them.
 	Lower bool `json:"lower,omitempty"`
-	// Until is the time at which the override ends, in whole seconds; with the zero time, it never
-	// ends.
+	// Until is the time at which the override ends, rounded down to a second. The zero time means
+	// that it never ends.
 	Until time.Time `json:"until,omitzero"`
-	// Why is the reason for the override, such as a ticket, and By is its author. They are only for
-	// people, and do not affect limits.
+	// Why is the reason for the override, such as a ticket, and By is its author. They are
+	// informational and do not affect limits.
 	Why string `json:"why,omitempty"`
 	By  string `json:"by,omitempty"`
 	// Made is the time at which the override was made. [Table.Set] fills it in.
@@ -132,7 +132,7 @@ func (o *Override) Check(set *policy.Set) error {
 	return nil
 }
 
-// base is the number base of the times in the stored form of an override.
+// base is the numeric base of the times in the stored form of an override.
 const base = 36
 
 // text returns the override without its subject and policy, in the form in which a table stores it.
@@ -190,9 +190,9 @@ func headOf(text string) (h head, ok bool) {
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
 // effect returns the limit that applies if over overrides configured. If lower is true, the limit
-// has the maximum and the burst of over. Otherwise it has the larger maximum and at least the
-// larger capacity of the two. If no valid limit has both, effect returns the one with the larger
-// maximum.
+// has the maximum and the burst of over. Otherwise, it has the larger of the two maximums and at
+// least the larger of the two capacities. If such a limit would not be valid, effect uses the
+// maximum and the burst of whichever limit has the larger maximum.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured
 	if lower {
@@ -233,7 +233,7 @@ func parseLimits(text string) ([]stint.Limit, error) {
 	return limits, nil
 }
 
-// read returns the override in a row of a table.
+// read returns the override that is stored in a row of a table.
 func read(name, text string) (o Override, err error) {
 	subject, of := cutName(name)
 	p, ok := split(text)

@@ -1,7 +1,7 @@
-// Package overrides changes the limits of single subjects at run time: for instance, one customer
-// gets more until Friday, without a deployment. The store keeps the overrides. Every process that
-// opens the table keeps a copy in memory and asks for changes twice a second. Decisions make no
-// extra calls to the store.
+// Package overrides changes the limits of single subjects at run time, for instance to give one
+// customer more until Friday without a deployment. The store keeps the overrides. Every process
+// that opens the table keeps a copy in memory and asks for changes twice a second. Decisions make
+// no extra calls to the store.
 //
 //	table, err := overrides.Open(ctx, store, overrides.Config{})
 //	...
@@ -10,14 +10,14 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// A subject keeps its usage: an override changes only the maximum and the burst of a limit, and the
-// store does not identify limits by these. The larger of the configured and the overriding limit
-// applies, even if the configured one is raised later. An override with [Override.Lower] always
-// applies.
+// A subject keeps its usage: an override changes only the maximum and the burst of a limit, and
+// these are not part of the name under which the store keeps the usage. The larger of the
+// configured and the overriding limit applies, even if the configured one is raised later. An
+// override with [Override.Lower] always applies.
 //
 // While the store is unavailable, the last known overrides apply. A process that starts during that
-// time has no overrides until the store is available. If the store loses its data, processes
-// restore the overrides.
+// time has no overrides until the store is available. If the store loses its data, the processes
+// that have opened the table restore the overrides.
 package overrides
 
 import (
@@ -45,8 +45,7 @@ const MaxOverrides = 1_000_000
 
 const (
 	tableName = "overrides"
-	// separator separates subject and policy in the name of a row. Names of policies cannot contain
-	// it.
+	// separator separates subject and policy in the name of a row. Policy names cannot contain it.
 	separator = "\x00"
 
 	pollEvery  = 500 * time.Millisecond
@@ -56,8 +55,8 @@ const (
 	// override is not removed while an operator extends it.
 	sweepAfter = time.Hour
 
-	// maxParsed is the maximum number of lists of limits that are kept parsed. Usually many
-	// subjects share a list.
+	// maxParsed is the maximum number of lists of limits that are kept in parsed form. Usually,
+	// many subjects share a list.
 	maxParsed = 10_000
 )
 
@@ -78,7 +77,7 @@ type Table struct {
 	none unlisted
 
 	// turn is a channel that serves as a lock: it holds a value while a call reads or writes the
-	// table in the store. So the results of reads are applied in order.
+	// table in the store. The lock ensures that the results of these calls are applied in order.
 	turn    chan struct{}
 	version int64 // guarded by turn
 	failing bool  // whether the last update by Open or follow failed
@@ -86,7 +85,7 @@ type Table struct {
 	mu       sync.RWMutex
 	rows     map[string]string        // stored texts of overrides, by the names of their rows
 	limits   map[string][]stint.Limit // parsed lists of limits, by their texts
-	policies map[string]struct{}      // all policies that rows have had so far
+	policies map[string]struct{}      // policies of all rows so far, including removed ones
 }
 
 // Open returns the table of overrides in a store, and keeps it up to date until it is closed. If
@@ -122,7 +121,8 @@ func (t *Table) Close() {
 	t.ended.Wait()
 }
 
-// Len returns the number of overrides, including some that have ended.
+// Len returns the number of overrides, including those that have ended but have not been removed
+// yet.
 func (t *Table) Len() int { return int(t.n.Load()) }
 
 // Limits returns the limits of a subject under a policy or tier, given its configured limits. It
@@ -398,9 +398,9 @@ func (t *Table) poll(ctx context.Context) error {
 	return nil
 }
 
-// restore puts back rows that the store has lost. left holds the rows that the store still has. If
-// a row in the store differs from the row of this process, restore keeps the override that was made
-// later.
+// restore puts back rows that the store has lost. The argument left holds the rows that the store
+// still has. If a row in the store differs from this process's copy, restore keeps the override
+// that was made later.
 func (t *Table) restore(ctx context.Context, left []driver.Row, version int64) error {
 	has := make(map[string]string, len(left))
 	for _, r := range left {

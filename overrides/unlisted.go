@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// unlisted caches the subjects without overrides. So most decisions need no lock, and need not
-// compute the stored name of the subject, which may be a hash. Every change clears the cache.
+// unlisted caches which subjects have no overrides, so that most decisions need neither a lock nor
+// the stored name of the subject, which may be a hash. Every change clears the cache.
 type unlisted struct {
 	seed  maphash.Seed
 	turn  atomic.Uint64 // number of changes to the table

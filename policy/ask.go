@@ -53,7 +53,7 @@ func (s *Set) ask(f *facts, v *Verdict, r *stint.Request) (only terms) {
 }
 
 // askReading adds to v a result for each rule that limits the current reading. It returns the
-// subject that the tier counts, and the terms of the reading.
+// subject by which the tier counts the request, and the terms of the reading.
 func (s *Set) askReading(f *facts, v *Verdict) (string, terms) {
 	t, who := s.tierOf(f)
 	f.before = who.subject

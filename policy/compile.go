@@ -36,7 +36,7 @@ type Mistake struct {
 	// Message says what is wrong, and how to fix it.
 	Message string
 	// Given lists other keys that the mistake depends on. If the value of one of them could not be
-	// read, the mistake may be a false one.
+	// read, the mistake may be spurious.
 	Given []string
 }
 
@@ -147,8 +147,8 @@ func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix
 	return all, unix
 }
 
-// bits returns n, a prefix length. If n is not from 0 to most, it adds a mistake and returns 0, the
-// default.
+// bits checks n, the length of an address prefix, and returns it. If n is negative or above the
+// maximum, bits adds a mistake and returns 0, which stands for the default.
 func (c *compiler) bits(key string, n, most int) int {
 	if n < 0 || n > most {
 		c.mistake(key, "%d; want 1 to %d", n, most)
@@ -221,7 +221,8 @@ func (c *compiler) contact(key, text string) {
 	}
 }
 
-// inWindow checks that t is valid as a window. Stores can represent only such durations.
+// inWindow adds a mistake unless t could be the window of a limit. Stores cannot represent other
+// durations.
 func (c *compiler) inWindow(key string, t time.Duration) {
 	if t < stint.MinWindow || t > stint.MaxWindow || t%time.Microsecond != 0 {
 		c.mistake(key, "%v; want whole microseconds from %v to 366 days", t, stint.MinWindow)

@@ -120,7 +120,8 @@ func (c *compiler) identityNamed(key, name string) *identity {
 	return id
 }
 
-// who returns the identities with the given names, except for those that do not exist.
+// who returns the identities with the given names. It adds a mistake for each name that does not
+// exist, and for each identity after which the others are never used.
 func (c *compiler) who(key string, names []string) []*identity {
 	var who []*identity
 	for i, name := range names {
@@ -137,7 +138,8 @@ func (c *compiler) who(key string, names []string) []*identity {
 	return who
 }
 
-// always reports whether who contains an identity that every request has.
+// always reports whether every request has at least one of the identities, because one of them is
+// always present.
 func always(who []*identity) bool {
 	return slices.ContainsFunc(who, func(id *identity) bool { return id.always() })
 }

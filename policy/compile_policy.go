@@ -165,8 +165,8 @@ func (c *compiler) costs(key string, costs stint.Costs) {
 	}
 }
 
-// budgetNames calls found for each limit of each budget, with the budget's key and the limit's
-// name, or costName if it has none.
+// budgetNames calls the given function for each limit of each budget. It passes the budget's key
+// and the limit's name, or costName if the limit has none.
 func (c *compiler) budgetNames(found func(key, name string)) {
 	look := func(key string, budget []Limit) {
 		for i := range budget {
@@ -278,8 +278,9 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 	}
 }
 
-// noClash checks that policy p does not share a count with tier t. If the tier counts per route, it
-// also counts in a scope with the policy's name, because the policy is a route.
+// noClash checks that policy p does not share a count with tier t. It could if the tier counts per
+// route: the policy is then a route, and its name is also the scope in which the tier counts the
+// requests to this route.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return
@@ -301,8 +302,8 @@ func (p *policy) countsAsTier(t *tier) bool {
 }
 
 // deriveOK checks that no concurrency limit applies to the requests of a policy that derives ids.
-// Equal requests share a charge and would share a concurrency place, although each of them is
-// executed.
+// Equal requests share a charge, so they would also share a concurrency place, although each of
+// them is executed.
 func (c *compiler) deriveOK(key string, p *policy) {
 	if p.id == nil || p.id.derive == 0 {
 		return

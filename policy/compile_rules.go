@@ -105,11 +105,11 @@ func (c *compiler) share(key string, share *float64) bool {
 	return false
 }
 
-// costName is the name of limits in a budget that have no other name. It keeps their counts
-// separate from the counts of requests.
+// costName is the name given to the unnamed limits in a budget. It keeps their counts separate from
+// the counts of requests.
 const costName = "cost"
 
-// rules returns copies of the rule like: one with limits and one with budget. It returns no copy
+// rules returns copies of a template rule: one with limits and one with budget. It returns no copy
 // for an empty list.
 func (c *compiler) rules(key string, like Rule, limits, budget []Limit) []*Rule {
 	budget = slices.Clone(budget)
