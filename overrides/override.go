@@ -22,9 +22,9 @@ type Override struct {
 	Subject string `json:"subject"`
 	// Policy is the name of the policy or tier whose limits are overridden.
 	Policy string `json:"policy"`
-	// Each of the Limits raises the policy's limit with the same name, algorithm and window: the
-	// larger of the two maximums and the larger of the two capacities apply. The policy's other
-	// limits stay unchanged.
+	// Limits raise the policy's limits. Each one raises the limit with its name, algorithm and
+	// window: the larger of the two maximums and the larger of the two capacities apply. The
+	// policy's other limits stay unchanged.
 	Limits []stint.Limit `json:"limits"`
 	// Lower makes Limits replace the policy's limits, even if that lowers them.
 	Lower bool `json:"lower,omitempty"`
@@ -40,7 +40,7 @@ type Override struct {
 }
 
 // Apply returns the limits of the subject, given its configured limits. If nothing changes, it
-// returns the same slice. It applies the override even if it has ended.
+// returns the given slice. It applies the override even if it has ended.
 func (o *Override) Apply(configured []stint.Limit) []stint.Limit {
 	return apply(configured, o.Limits, o.Lower)
 }
@@ -189,9 +189,9 @@ func headOf(text string) (h head, ok bool) {
 
 func (h *head) ended(now time.Time) bool { return h.until > 0 && now.Unix() >= h.until }
 
-// effect returns the limit that applies if over overrides configured. If lower is true, the limit
-// has the maximum and the burst of over. Otherwise, it has the larger of the two maximums and at
-// least the larger of the two capacities. If such a limit would not be valid, effect uses the
+// effect returns the limit that results from overriding configured with over. If lower is true, the
+// limit has the maximum and the burst of over. Otherwise, it has the larger of the two maximums and
+// at least the larger of the two capacities. If such a limit would not be valid, effect uses the
 // maximum and the burst of whichever limit has the larger maximum.
 func effect(configured, over stint.Limit, lower bool) stint.Limit {
 	l := configured

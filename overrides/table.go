@@ -10,10 +10,10 @@
 //	err = table.Set(ctx, overrides.Override{Subject: "user:42", Policy: "api",
 //		Limits: []stint.Limit{stint.PerMinute(500)}, Until: friday, Why: "TICKET-7"})
 //
-// A subject keeps its usage: an override changes only the maximum and the burst of a limit, and
-// these are not part of the name under which the store keeps the usage. The larger of the
-// configured and the overriding limit applies, even if the configured one is raised later. An
-// override with [Override.Lower] always applies.
+// A subject keeps its usage: an override changes only the maximum and the burst of a limit, neither
+// of which is part of the name under which the store keeps the usage. The larger of the configured
+// and the overriding limit applies, even if the configured one is raised later. An override with
+// [Override.Lower] always applies.
 //
 // While the store is unavailable, the last known overrides apply. A process that starts during that
 // time has no overrides until the store is available. If the store loses its data, the processes
@@ -126,7 +126,7 @@ func (t *Table) Close() {
 func (t *Table) Len() int { return int(t.n.Load()) }
 
 // Limits returns the limits of a subject under a policy or tier, given its configured limits. It
-// returns the same slice if there is no override.
+// returns the given slice if there is no override.
 func (t *Table) Limits(subject, policy string, configured []stint.Limit) []stint.Limit {
 	if t.n.Load() == 0 {
 		return configured

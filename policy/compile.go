@@ -147,8 +147,8 @@ func (c *compiler) networks(key string, list []string) (all []netip.Prefix, unix
 	return all, unix
 }
 
-// bits checks n, the length of an address prefix, and returns it. If n is negative or above the
-// maximum, bits adds a mistake and returns 0, which stands for the default.
+// bits checks n, the length of an address prefix, and returns it. If n is negative or greater than
+// the maximum, bits adds a mistake and returns 0, which stands for the default.
 func (c *compiler) bits(key string, n, most int) int {
 	if n < 0 || n > most {
 		c.mistake(key, "%d; want 1 to %d", n, most)

@@ -121,7 +121,7 @@ func (c *compiler) identityNamed(key, name string) *identity {
 }
 
 // who returns the identities with the given names. It adds a mistake for each name that does not
-// exist, and for each identity after which the others are never used.
+// exist, and for each identity that every request has, unless it is the last one.
 func (c *compiler) who(key string, names []string) []*identity {
 	var who []*identity
 	for i, name := range names {
@@ -138,8 +138,7 @@ func (c *compiler) who(key string, names []string) []*identity {
 	return who
 }
 
-// always reports whether every request has at least one of the identities, because one of them is
-// always present.
+// always reports whether there is an identity among the given ones that every request has.
 func always(who []*identity) bool {
 	return slices.ContainsFunc(who, func(id *identity) bool { return id.always() })
 }

@@ -279,8 +279,8 @@ func (c *compiler) tierLimits(key string, all []Limit, byTier map[string][]Limit
 }
 
 // noClash checks that policy p does not share a count with tier t. It could if the tier counts per
-// route: the policy is then a route, and its name is also the scope in which the tier counts the
-// requests to this route.
+// route and the policy is a route, because the policy's name is then the scope in which the tier
+// counts the requests to this route.
 func (c *compiler) noClash(key string, p *policy, rules []*Rule, t *tier) {
 	if !p.countsAsTier(t) {
 		return

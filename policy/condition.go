@@ -115,7 +115,8 @@ func (c *condition) pathOf(f *facts) *pathpattern.Pattern {
 
 // clause is a condition and an exception to it.
 type clause struct {
-	// If when is nil, every request fits it. If unless is nil, no request fits it.
+	// when is the condition; nil if every request fits. unless is the exception; nil if there is
+	// none.
 	when, unless *condition
 }
 
@@ -135,8 +136,9 @@ func (c *clause) mayFit(f *facts) bool {
 }
 
 // miss returns the part of the clause that a request does not fit, or the constant fits if there is
-// none. If the clause exempts requests, exempts must be true. All lines of a header field must then
-// fit the condition, but one line is enough for the exception.
+// none. The argument exempts tells whether the clause exempts requests from limits. If so, all
+// lines of a header field must fit the condition, but one line is enough for the exception;
+// otherwise, it is the other way around.
 func (c *clause) miss(f *facts, exempts bool) miss {
 	if c.when != nil {
 		if m := c.when.miss(f, exempts); m != fits {

@@ -6,11 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Counts returns the tier of a caller, and the counts that can be determined from the caller's
-// claims alone: the counts of the tier, and of every policy that could apply to a request of the
-// caller. The limits include the effects of claims and overrides. If no claim identifies the
-// caller, the tier is "" and there are no counts. The results have no usages, because no store is
-// asked.
+// Counts returns the tier of a caller and the counts that the caller's claims alone determine:
+// those of the tier, and those of every policy that could apply to a request from the caller. The
+// limits include the effects of claims and overrides. If no claim identifies the caller, the tier
+// is "" and there are no counts. The results have no usages, because no store is asked.
 //
 // Counts omits the following:
 //   - counts by address, header or cookie

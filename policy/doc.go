@@ -1,6 +1,6 @@
-// Package policy is for programs that decide requests by rules: it finds the tier, the policies and
-// the subjects of a request, and asks a store. Start with [New] and [NewGuard]. A set of policies
-// is written in Go, as a [Spec], or in YAML, which package config reads.
+// Package policy decides requests according to rules: it finds the tier, the policies and the
+// subjects of a request, and asks a store. Start with [New] and [NewGuard]. A set of policies is
+// written in Go, as a [Spec], or in YAML, which package config reads.
 //
 //	set, err := policy.New(policy.Spec{
 //		Tiers: []policy.Tier{{Name: "anyone", Identity: []string{"ip"}, Limits: policy.Limits(stint.PerMinute(100))}},

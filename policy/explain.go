@@ -22,8 +22,8 @@ type Explanation struct {
 	// Skipped is the name of the policy that exempts the request, or "". If Skipped is set, all
 	// later fields are empty.
 	Skipped string
-	// Tiers and Policies are the tiers and policies of the configuration, in order, each with its
-	// outcome. Tiers after the last one that a reading belongs to are left out.
+	// Tiers and Policies list the tiers and policies of the set, in the order of the spec, each
+	// with its outcome. Tiers after the last one that a reading belongs to are left out.
 	Tiers, Policies []Considered
 	// Tier, Route and Cost are the tier, the route and the cost of the request.
 	Tier, Route string
@@ -33,10 +33,10 @@ type Explanation struct {
 	Results []Result
 	// Numbers describes the limits whose maximum comes from a claim.
 	Numbers []Number
-	// RequestID is the header with the id of a request; "" if there is none. Repeats have the same
-	// id and are not charged. Named reports whether this request has an id. Derived is the time
-	// within which repeats without an id are recognized by their content; 0 if they are not
-	// recognized.
+	// RequestID is the name of the header that identifies a request; "" means none. Repeats have
+	// the same id as the original request and are not charged. Named reports whether this request
+	// has an id. Derived is the time within which repeats without an id are recognized by their
+	// content; 0 if they are not recognized.
 	RequestID string
 	Named     bool
 	Derived   time.Duration
@@ -301,7 +301,7 @@ func (a *after) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// debt describes the maximum debt after settling. It returns "" if this is the default.
+// debt describes the maximum debt after settling. It returns "" if the maximum is the default.
 func (a *after) debt() string {
 	if a.maxDebt == 0 {
 		return ""

@@ -43,8 +43,8 @@ type values struct {
 	several     bool
 }
 
-// read finds the readings of a request that the rules of a set distinguish. It makes the first one
-// current.
+// read finds those readings of a request that the rules of a set distinguish. It makes the first
+// one current.
 func (f *facts) read(in *Input, s *Set) {
 	f.in, f.resolver, f.asserted = in, s.resolver, s.asserted
 	f.first = reading{path: in.Path, method: strings.ToUpper(in.Method)}
@@ -82,7 +82,7 @@ func (f *facts) read(in *Input, s *Set) {
 const maxCookies = 3000
 
 // readCookies finds the cookies with the given names. A request with more than maxCookies cookies
-// is denied, because its caller cannot be determined. The server of net/http has the same maximum.
+// is denied, because its caller cannot be determined. The net/http server has the same maximum.
 func (f *facts) readCookies(names []string) {
 	if len(names) == 0 {
 		return

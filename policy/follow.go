@@ -14,9 +14,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// Settlement is a correction of a request's charge after its response: a refund, or a change to the
-// true cost. A guard sends it to its observer if the store did not apply it completely, or if it
-// settled a hold.
+// Settlement is a correction of a request's charge after the response: either a refund of the
+// charge or its replacement by the true cost. A guard sends it to its observer if the store did not
+// apply it completely, or if it settled a hold.
 type Settlement struct {
 	// Verdict is the verdict on the request. It is nil if the verdict is not available.
 	Verdict *Verdict
@@ -29,17 +29,17 @@ type Settlement struct {
 	// Amended is the store's result. Its field Changed is false if the correction was not applied.
 	// Its field Charged is less than Cost if charging the rest would exceed the maximum debt.
 	Amended stint.Amended
-	// Err is the store's error. It is nil if the store found nothing to correct: the charge has
-	// left its windows, was reset or was corrected before, or the refund is for a request that was
-	// repeated by ID.
+	// Err is the store's error. If Err is nil but the correction was not applied, the store found
+	// nothing to correct: the charge has left its windows, was reset or was corrected before, or
+	// the refund is for a request that was repeated by ID.
 	Err error
 	// Hold is the request's [stint.Request.Hold], and Delay is the time from the charge to the
 	// settlement of the hold. Both are 0 without a hold.
 	Hold, Delay time.Duration
-	// Estimated reports that an estimate is charged, because the response did not report its usage
-	// as [Policy.Usage] requires.
+	// Estimated reports whether an estimate is charged because the response did not report its
+	// usage as [Policy.Usage] requires.
 	Estimated bool
-	// Expired reports that a heartbeat came too late to keep the hold. In that case, nothing is
+	// Expired reports whether a heartbeat came too late to keep the hold. If so, nothing is
 	// settled.
 	Expired bool
 }
@@ -71,8 +71,9 @@ const settleTime = time.Second
 // The guard logs the loss.
 //
 // A repeat shares the charge of the original request, and the original request settles the charge.
-// If the charge has a hold, the repeat keeps the hold open and reports its usage. If the process of
-// the original request has died, the store charges the reported usage when the hold expires.
+// If the charge has a hold, the repeat keeps the hold open and reports its usage. If the process
+// that served the original request has died, the store charges the reported usage when the hold
+// expires.
 func (g *Guard) Follow(ctx context.Context, v *Verdict) func(Outcome) {
 	d := &v.Decision
 	holds := v.holds()
@@ -126,7 +127,7 @@ func (v *Verdict) takesPlace() bool {
 	return false
 }
 
-// release gives back a concurrency place by calling place, and logs the error if that fails.
+// release gives back a concurrency place by calling the given function, and logs its error.
 func (g *Guard) release(place func() error) {
 	if err := place(); err != nil {
 		g.log.failed("a place could not be kept or given back", err)
@@ -207,8 +208,8 @@ func (r *Result) onlyPlaces() bool {
 	return !slices.ContainsFunc(r.Limits, func(l stint.Limit) bool { return l.Algorithm != stint.AlgorithmConcurrency })
 }
 
-// truths returns the true costs by limit name, as [Verdict.costsOf] does. It returns nil if no
-// limit has a cost of its own. The true cost of all limits is then cost.
+// truths returns the result of [Verdict.costsOf] for the tokens in v.used. If no limit has a cost
+// of its own, it returns nil, because cost is then the true cost for every limit.
 func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 	if !slices.ContainsFunc(results, func(i int) bool { return v.Results[i].Costs != nil }) {
 		return nil
@@ -247,11 +248,11 @@ func (v *Verdict) truthOf(name string, charged int64, used tokens.Counts) int64 
 	return truth
 }
 
-// settle corrects the charge of a decision, for the claims whose indexes are in which. It sets
-// their charges to s.Cost or, if costs is not nil, to the cost that costs has for the name of each
-// limit. If the store cannot correct the charge, the charge stays until its windows have passed or
-// its hold expires. If the true cost would exceed the maximum debt, the store charges only a part.
-// In both cases, settle logs the correction and sends it to the observer. It also sends the
+// settle corrects the charge of a decision for the claims with the given indexes. It sets the
+// charge of each limit to s.Cost or, if costs is not nil, to the limit's cost in costs. If the
+// store cannot correct the charge, the charge stays until its windows have passed or its hold
+// expires. If charging the true cost would exceed the maximum debt, the store charges only part of
+// it. In both cases, settle logs the correction and sends it to the observer. It also sends the
 // settlement of a hold to the observer.
 func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, costs stint.Costs, which []int) {
 	if d.Charge.IsZero() || d.Repeat {
@@ -266,7 +267,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 	s.Amended, s.Err = contract.SettleOnce(d.Charge, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
-	if s.Refund || s.Rule.Costs { // only here, so that the observer counts the hold of a request once
+	if s.Refund || s.Rule.Costs { // a settled hold is reported only for a budget
 		s.SetHold(&d.Charge)
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
@@ -300,7 +301,7 @@ type after struct {
 // join returns the corrections for a request with two readings whose corrections differ. It refunds
 // nothing, because the readings do not agree. It settles to the true cost if either reading does:
 // otherwise a client could avoid the true cost with another spelling of the request. If the
-// readings determine the true cost in different ways, a takes precedence over other.
+// readings determine the true cost in different ways, the receiver's way applies.
 func (a *after) join(other *after) *after {
 	if !a.settles() {
 		a = other
@@ -328,7 +329,7 @@ func (a *after) truth(o *Outcome) (int64, bool) {
 	return 0, false
 }
 
-// settles reports whether the true cost is known only after the response.
+// settles reports whether the response determines the true cost.
 func (a *after) settles() bool { return a != nil && (a.header != "" || a.bytes > 0) }
 
 // refunds reports whether a response with this status refunds the charge. [syntax.StatusClientGone]

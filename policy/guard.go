@@ -16,8 +16,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// Guard decides requests by a set of policies, and keeps usage in a store. The set can be replaced
-// at any time. A Guard is safe for concurrent use.
+// Guard decides requests according to a set of policies, and keeps usage in a store. The set can be
+// replaced at any time. A Guard is safe for concurrent use.
 type Guard struct {
 	store    stint.Store
 	limiter  *stint.Limiter // uses the store; keeps the concurrency places of requests
@@ -52,12 +52,13 @@ type GuardConfig struct {
 // Overrides provides the limits of single subjects.
 type Overrides interface {
 	// Limits returns the limits of a subject under a policy or tier. If there is no override, it
-	// returns configured, the limits of the set. The guard calls Limits for each rule that applies
-	// to a request.
+	// returns the argument configured: the limits of the set, with maximums from the claims of the
+	// request. The guard calls Limits for each rule that applies to a request.
 	Limits(subject, policy string, configured []stint.Limit) []stint.Limit
 }
 
-// NewGuard returns a guard over a store. The error is a [*stint.InvalidError].
+// NewGuard returns a guard that decides requests according to the set, and keeps usage in the
+// store. Its error is a [*stint.InvalidError].
 func NewGuard(store stint.Store, set *Set, c GuardConfig) (*Guard, error) {
 	limiter, err := stint.New(store)
 	errs := contract.EachMistake(err)
@@ -187,8 +188,8 @@ func (g *Guard) LimitsOf(rule *Rule, subject string, in *Input) []stint.Limit {
 // Finish is the second half of Decide, for a verdict whose Decision or Err the caller has set to
 // the store's answer to r. Finish completes the results, asks the store about the results in
 // shadow, and sends the verdict to the log and the observer. For a request in [stint.ModePeek], it
-// logs only failures, and the observer receives nothing. Rules in shadow that count costs, but not
-// tokens, are charged the verdict's Cost, which the caller may have changed since Prepare.
+// logs only failures, and the observer receives nothing. For rules in shadow that count costs but
+// not tokens, Finish charges the verdict's Cost, which the caller may have changed since Prepare.
 //
 // If r does not come from Prepare, the caller must also set the verdict's Results, with their rules
 // and claims, and all other fields that the observer needs.

@@ -127,9 +127,9 @@ func (id *identity) together(f *facts, b []byte) ([]byte, bool) {
 	return b, true
 }
 
-// plainCookie returns the same spelling for all values of a cookie that some framework treats as
-// equal. Some frameworks decode the value, some remove quotes and resolve escapes between them, and
-// some read a plus sign as a space.
+// plainCookie returns one spelling for all values of a cookie that some framework treats as equal.
+// Some frameworks decode the value, some remove the quotes around it and resolve the escapes
+// between them, and some read a plus sign as a space.
 func plainCookie(value string) string {
 	value = strings.TrimSpace(value)
 	if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
@@ -178,8 +178,8 @@ func credential(field, value string) string {
 	return scheme + " " + rest
 }
 
-// plainBase64 returns base64 text in one spelling: in the standard alphabet, without padding, and
-// without any other characters. The text stays encoded, so that keys do not show passwords.
+// plainBase64 returns the canonical form of base64 text: in the standard alphabet, without padding,
+// and without any other characters. The text stays encoded, so that keys do not show passwords.
 func plainBase64(text string) string {
 	digits := strings.Map(func(c rune) rune {
 		switch {

@@ -19,14 +19,14 @@ type Limit struct {
 	// Claim is the name of the claim, such as "rpm", that gives the maximum number of units; "" if
 	// there is none. The burst is scaled in proportion. A claim of 0 denies all requests. If the
 	// claim gives more than Max, Max applies. If the claim is not a whole number, it is treated as
-	// missing. Both cases are logged.
+	// missing. The last two cases are logged.
 	Claim string
 	// Max is the largest maximum that the Claim may give.
 	Max int64
 }
 
-// Limits returns limits with fixed maximums for a [Tier] or a [Policy]. Without arguments, the
-// result means explicitly unlimited.
+// Limits returns limits with fixed maximums for a [Tier] or a [Policy]. Without arguments, it
+// returns an empty list, which means explicitly unlimited.
 func Limits(limits ...stint.Limit) []Limit {
 	all := make([]Limit, len(limits))
 	for i, l := range limits {
@@ -56,7 +56,7 @@ func (l *Limit) with(n int64) stint.Limit {
 	limit := l.Limit
 	if limit.Burst > 0 && limit.Max > 0 {
 		hi, lo := bits.Mul64(uint64(limit.Burst), uint64(n))
-		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // fits has ruled out an overflow
+		burst, _ := bits.Div64(hi, lo, uint64(limit.Max)) // [Limit.fits] has ruled out an overflow
 		limit.Burst = max(int64(burst), min(n, 1))        // not 0, because a Burst of 0 means Max
 	}
 	limit.Max = n
@@ -109,7 +109,7 @@ func (r *Rule) limitsOf(f *facts, subject string, o Overrides) []stint.Limit {
 			continue
 		}
 		if own {
-			limits, own = slices.Clone(limits), false // copy: a store may retain the slice
+			limits, own = slices.Clone(limits), false // a new slice, because a store may retain it
 		}
 		limits[i] = l.with(n)
 	}
@@ -148,8 +148,8 @@ func (c *compiler) claimed(key string, limits []Limit) {
 
 // fits returns an error if the claim may give a maximum with which the limit is not valid. If the
 // limit has a meter (see [stint.Limit.Meter]), fits checks two maximums: the largest one, and the
-// largest one that has no common divisor with the window. With the second one, a unit has the
-// greatest weight in the meter, so the meter is most likely to overflow.
+// largest one that is coprime to the window in microseconds. The second one is the most likely to
+// overflow the meter, because it gives a unit the greatest weight.
 func (l *Limit) fits() error {
 	if hi, _ := bits.Mul64(uint64(l.Limit.Burst), uint64(l.Max)); hi > 0 && hi >= uint64(l.Limit.Max) {
 		return fmt.Errorf("with %d units the burst has more than %d; want a lower max", l.Max, stint.MaxUnits)

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// guardLog logs events for operators. It limits the number of lines per second of each kind. It
+// guardLog logs events for operators. It limits the number of lines of each kind per second. It
 // shortens and quotes text that comes from requests.
 type guardLog struct {
 	logger                                                            *slog.Logger

@@ -114,8 +114,8 @@ func (p *policy) miss(f *facts, t *tier) miss {
 }
 
 // askerIn returns the identity and the subject by which a policy counts a request. If the policy
-// has no identity of its own, askerIn returns tier, the identity and the subject by which the tier
-// counts the request.
+// has no identity of its own, these are the ones by which the tier counts the request, which the
+// caller passes as the argument tier.
 func (p *policy) askerIn(f *facts, tier asker) asker {
 	if p.who == nil || p.who[0] == tier.by {
 		return tier

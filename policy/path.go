@@ -230,7 +230,7 @@ func without(p string, drop func(byte) bool) string {
 	return string(slices.DeleteFunc([]byte(p), drop))
 }
 
-// trimmed removes white space at the end, as many frameworks do. For example, the pattern "^login$"
+// trimmed removes trailing white space, as many frameworks do. For example, the pattern "^login$"
 // matches "login\n" in Python and Perl. Bytes that are not valid UTF-8 are read as Latin-1.
 func trimmed(p string) string {
 	for {
@@ -255,8 +255,8 @@ func withoutAuthority(p string) string {
 	return "/" + rest
 }
 
-// script is the ending of the name of a front controller, in upper or lower case. A front
-// controller is a PHP script, such as index.php, that handles all paths below its own.
+// script is the file extension of front controllers; its case is ignored. A front controller is a
+// PHP script, such as index.php, that handles all paths below its own.
 const script = ".php"
 
 // withoutScript removes the first segment that names a front controller, if more segments follow:

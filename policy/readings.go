@@ -17,7 +17,7 @@ type reading struct {
 // overrides are the header fields that override the method in some applications.
 var overrides = [...]string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override"}
 
-// readPaths adds the readings of the path that the set's patterns distinguish.
+// readPaths adds those readings of the path that the set's patterns distinguish.
 func (f *facts) readPaths(s *Set) {
 	if len(s.patterns) == 0 {
 		return

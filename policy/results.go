@@ -55,8 +55,8 @@ func (u *unit) enforced(subject string) bool {
 	}
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, u.name+"\x00"+subject)
-	// Mix the bits: the last byte hardly affects the high bits of FNV, so names that differ only in
-	// their last letter would be chosen together.
+	// Mix the bits: the last byte hardly affects the high bits of FNV, so subjects that differ only
+	// in their last letter would be chosen together.
 	sum := h.Sum64()
 	sum = (sum ^ sum>>33) * 0xff51afd7ed558ccd
 	return uint32(sum>>44) < u.enforce
@@ -84,9 +84,10 @@ func (s *Set) keepFew(f *facts, v *Verdict) {
 	v.Results[0].Limits, v.enforced = none, 1
 }
 
-// refuse adds a result to a request that has too many readings but no enforced result, so that the
-// request can be denied: one of the missing readings may be limited. The result has the first rule
-// that is enforced for the caller. refuse reports false if there is no such rule.
+// refuse adds an enforced result to v, the verdict on a request that has too many readings. Without
+// one, the request could not be denied, although one of the missing readings may be limited. The
+// result has the first rule that is enforced for the caller. refuse reports false if there is no
+// such rule.
 func (s *Set) refuse(f *facts, v *Verdict) bool {
 	f.look(0)
 	_, who := s.tierOf(f)
@@ -122,8 +123,8 @@ func (v *Verdict) keepStrictest() {
 }
 
 // isStrictest reports whether l, a limit of result i, is the first limit with the lowest Max among
-// the limits that share its count. If another of these limits has a smaller burst, l gets that
-// burst.
+// the limits that share its count. If it is, and another of these limits has a smaller capacity,
+// isStrictest lowers the burst of l to that capacity.
 func isStrictest(l *stint.Limit, i int, results []Result) bool {
 	atOnce := l.Capacity()
 	for j := range results {

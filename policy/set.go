@@ -22,7 +22,7 @@ type Set struct {
 	policies []*policy // policies without Skip
 	methods  []string  // methods in conditions; all known methods if a policy counts per method
 	patterns []patternUse
-	endings  []*pathpattern.Pattern // patterns of limits that depend on the ending of a path
+	endings  []*pathpattern.Pattern // patterns outside exemptions that depend on how a path ends
 	upper    bool                   // whether a pattern has upper-case letters
 	chosen   []*identity            // identities by header or cookie, whose values callers choose
 	cookies  []string               // names of the cookies in chosen
@@ -53,9 +53,9 @@ type patternUse struct {
 	per []string
 }
 
-// fitting returns a string that encodes which patterns of the set a reading fits, and the values of
-// their variables by which requests are counted separately. Readings with equal strings are decided
-// alike.
+// fitting returns a string that encodes which of the set's patterns a reading fits, and the values
+// of the path variables by which requests are counted separately. Readings with equal strings are
+// decided alike.
 func (s *Set) fitting(r *reading) string {
 	var b []byte
 	for i := range s.patterns {
@@ -73,11 +73,11 @@ func (s *Set) fitting(r *reading) string {
 	return string(b)
 }
 
-// endingMatters reports whether a path fits some pattern of a limit only without the ending of its
-// last segment, such as ".json". The argument without is the path without the ending. If
-// endingMatters reports false, that path is not a reading, because a needless reading could prevent
-// an exemption: for example, an exemption for /static/*.css applies only if all readings end in
-// .css.
+// endingMatters reports whether some pattern in s.endings fits a path only without the ending of
+// its last segment, such as ".json". The second argument is the path without that ending. If
+// endingMatters reports false, the second path is not a reading, because a needless reading could
+// prevent an exemption: for example, an exemption for /static/*.css applies only if all readings
+// end in .css.
 func (s *Set) endingMatters(path, without string, fits func(*pathpattern.Pattern, string) bool) bool {
 	return slices.ContainsFunc(s.endings, func(p *pathpattern.Pattern) bool {
 		return fits(p, without) && !fits(p, path)

@@ -21,7 +21,7 @@ type Spec struct {
 	// ClientHeader is the header in which trusted proxies name the client; "" means
 	// X-Forwarded-For.
 	ClientHeader string
-	// IPv4Prefix and IPv6Prefix are the number of leading bits of an address that identify a
+	// IPv4Prefix and IPv6Prefix are the numbers of leading bits of an address that identify a
 	// client; 0 means 32 for IPv4 and 64 for IPv6.
 	IPv4Prefix, IPv6Prefix int
 	// Claims maps the names of claims to the headers in which trusted proxies assert them. It does
@@ -87,8 +87,8 @@ type Tier struct {
 	// empty. With "route", each route has its own count, so that a member gets the limits once per
 	// route.
 	Scope string
-	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
-	// empty list means explicitly unlimited. See [Limits].
+	// Limits apply to the number of requests, and Budget to the sum of their costs. Nil means not
+	// set, and an empty list means explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
 	// Notify lists percentages of these limits, in ascending order. When a member has used one of
 	// these percentages of a limit, the observer of a guard receives a [Threshold]. 100 is reached
@@ -122,12 +122,12 @@ type Policy struct {
 	// Per lists the attributes by which requests are counted separately: "method", "host", "route",
 	// or a variable of the path.
 	Per []string
-	// Limits limit the number of requests, Budget the sum of their costs. Nil means not set, and an
-	// empty list means explicitly unlimited. See [Limits].
+	// Limits apply to the number of requests, and Budget to the sum of their costs. Nil means not
+	// set, and an empty list means explicitly unlimited. See [Limits].
 	Limits, Budget []Limit
-	// TierLimits and TierBudget set limits by the name of the tier, instead of Limits and Budget.
-	// "default" stands for all tiers that are not named. The policy does not apply to tiers for
-	// which neither has an entry.
+	// TierLimits and TierBudget set limits by tier name, instead of Limits and Budget. "default"
+	// stands for all tiers that are not named. The policy does not apply to tiers for which neither
+	// has an entry.
 	TierLimits, TierBudget map[string][]Limit
 	// Notify lists percentages of the limits at which their use is reported, as in a [Tier].
 	Notify []int
@@ -230,7 +230,7 @@ type Cost struct {
 }
 
 // Headers configures the response headers that report limits. The zero value sends the X-RateLimit
-// fields and, if all callers share a limit, adds up to a fifth to Retry-After.
+// fields and, if all callers share a limit, lengthens Retry-After by up to a fifth.
 type Headers struct {
 	// OmitX leaves out the X-RateLimit fields. Draft11 adds the RateLimit and RateLimit-Policy
 	// fields of the IETF draft.
