@@ -15,7 +15,7 @@ type facts struct {
 	in       *Input
 	resolver *clientip.Resolver
 	asserted map[string]string // maps claims to the headers that assert them
-	before   string            // an earlier subject; find reuses this string if the new subject is equal
+	before   string            // an earlier subject; [identity.find] reuses it for an equal one
 
 	reading           // the current reading
 	first   reading   // the request as net/http reads it
@@ -36,8 +36,8 @@ type known struct {
 	found   [2]bool
 }
 
-// values holds the first and the last non-empty value of a cookie. If there is more than one such
-// value, several is true.
+// values holds the first and the last non-empty value of a cookie, and whether there is more than
+// one.
 type values struct {
 	first, last string
 	several     bool

@@ -218,8 +218,8 @@ func (v *Verdict) truths(cost int64, results []int) stint.Costs {
 }
 
 // costsOf returns the true costs by limit name for the results with the given indexes. For a limit
-// with a cost of its own, this is the result of [Verdict.truthOf]. For all other limits, it is
-// cost, the true cost of the request.
+// with a cost of its own, this is the result of [Verdict.truthOf]. For all other limits, it is the
+// true cost of the request, which the caller passes as cost.
 func (v *Verdict) costsOf(cost int64, results []int, used tokens.Counts) stint.Costs {
 	costs := stint.Costs{}
 	for _, i := range results {

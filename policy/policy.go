@@ -36,8 +36,8 @@ type Input struct {
 		Body(most int64) (head []byte, length int64)
 		// Digest returns a hash of the query and the body. It returns "" if the body cannot be read
 		// or if no id should be derived from it. It is called at most once. If the context of the
-		// request ends during the call, the request is decided nevertheless. Otherwise, a client
-		// could avoid the charge by not sending its body.
+		// request ends during the call, the request is still decided. Otherwise, a client could
+		// avoid the charge by not sending its body.
 		Digest() string
 	}
 }

@@ -67,8 +67,8 @@ func (u *unit) enforced(subject string) bool {
 var none = []stint.Limit{{Name: "readings", Max: 0, Window: time.Minute}}
 
 // keepFew denies a request that has too many readings, or whose readings have more limits than fit
-// in one request to the store. It does nothing if no rule is enforced for the caller. No client
-// sends such a request by accident.
+// in one request to the store. No client sends such a request by accident. If no rule is enforced
+// for the caller, keepFew does nothing.
 func (s *Set) keepFew(f *facts, v *Verdict) {
 	n := 0
 	for i := range v.Results[:v.enforced] {

@@ -83,7 +83,7 @@ type Tier struct {
 	// request has is used.
 	Identity []string
 	// Scope is the scope in which a member's requests are counted. With a name such as "api", all
-	// requests of a member have one count; the default is "global". With "none", the scope is
+	// requests of a member share one count; the default is "global". With "none", the scope is
 	// empty. With "route", each route has its own count, so that a member gets the limits once per
 	// route.
 	Scope string
