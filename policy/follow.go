@@ -267,8 +267,9 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	}
 	s.Amended, s.Err = contract.SettleOnce(d.Charge, which, amendment,
 		func(part stint.Charge, a stint.Amendment) (stint.Amended, error) { return g.store.Amend(ctx, part, a) })
-	if s.Refund || s.Rule.Costs { // a settled hold is reported only for a budget
+	if !s.Verdict.reported { // a hold in shadow ends together with the enforced one
 		s.SetHold(&d.Charge)
+		s.Verdict.reported = s.Hold > 0
 		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
 	}
 	whole := s.Err == nil && s.Amended.Changed && s.Amended.Charged >= s.Cost

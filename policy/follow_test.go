@@ -131,14 +131,22 @@ policies:
 		}
 		if test.outcome != nil {
 			w.Follow(t.Context(), v)(*test.outcome)
-			if s := w.seen.settlements; len(s) != len(test.want)-3 || s[0].Hold != 5*time.Minute || !s[0].Amended.Changed {
-				t.Errorf("%s: observed %+v", test.name, s)
+			if s := w.seen.settlements; len(s) != 1 || s[0].Hold != 5*time.Minute || !s[0].Amended.Changed {
+				t.Errorf("%s: observed %+v, want the hold once", test.name, s)
 			}
 		}
 		w.advance(time.Hour)
 		if got := w.used(v); !slices.Equal(got, test.want) {
 			t.Errorf("%s: used %v, want %v", test.name, got, test.want)
 		}
+	}
+	w := newWorld(t, `
+tiers: [{name: all, identity: ip, limits: 100/1d}]
+policies: [{name: chat, hold: 5m}]
+`)
+	w.Follow(t.Context(), w.judge(get("/")))(policy.Outcome{Status: 200})
+	if s := w.seen.settlements; len(s) != 1 || s[0].Hold != 5*time.Minute {
+		t.Errorf("without a budget: observed %+v, want the hold once", s)
 	}
 }
 

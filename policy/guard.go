@@ -173,7 +173,7 @@ func (v *Verdict) reset(set *Set) {
 	v.SettleHeader, v.SettlesBytes, v.UnknownClient = "", false, false
 	v.enforced, v.shadow, v.began, v.after, v.waited = 0, v.shadow[:0], untimed, nil, false
 	v.atLeast, v.follows, v.denial = false, false, 0
-	v.usage, v.fixed, v.meter, v.known, v.unsaid = nil, nil, nil, nil, false
+	v.usage, v.fixed, v.meter, v.known, v.unsaid, v.reported = nil, nil, nil, nil, false, false
 }
 
 // LimitsOf returns the limits of a rule for a subject. The limits may depend on in.Claims. LimitsOf

@@ -61,6 +61,7 @@ type Verdict struct {
 	meter           *tokens.Meter
 	known           *tokens.Known // nil for a request that is not replayed
 	unsaid          bool          // the response does not report its usage
+	reported        bool          // the observer receives the settled hold
 
 	claims     []stint.Claim
 	resultRoom [3]Result
