@@ -77,8 +77,8 @@ func (c *Charge) check(m *mistakes) {
 }
 
 // Part returns the part of the charge that has the claims with the given indexes. Amending a part
-// amends only those claims. For example, settle the claim of a budget to the true cost of a
-// request, while the limits on the number of requests still count one request:
+// amends only those claims. For example, this settles the claim of a budget to the actual cost of
+// a request, while the limits on the number of requests still count one request:
 //
 //	d.Charge = d.Charge.Part(1)
 //	settled, err := limiter.Settle(ctx, d, tokens)

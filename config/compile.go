@@ -20,8 +20,8 @@ import (
 )
 
 // compiler turns a document into a configuration. It records all mistakes in its reader instead of
-// stopping at the first. It translates policies for package policy, and package policy finds their
-// mistakes.
+// stopping at the first. It translates policies for package policy, which finds the mistakes in
+// them.
 type compiler struct {
 	*reader
 	doc    *document

@@ -91,8 +91,8 @@ func (c *compiler) routes(key string, doc *routeDoc) []Route {
 	return routes
 }
 
-// each calls read for each element of a list. It returns the values, and whether all elements are
-// valid. For an empty list, the only value is "", which matches all requests.
+// each calls read with each element of a list. It returns the results, and whether all elements are
+// valid. For an empty list, the only result is "", which matches all requests.
 func (c *compiler) each(key string, elements list, read func(string) (string, error)) (values []string, ok bool) {
 	if len(elements) == 0 {
 		return []string{""}, true
@@ -124,7 +124,8 @@ func prefixOf(text string) (string, error) {
 	return prefix, nil
 }
 
-// timeout checks and returns a timeout. It returns 0 if the key is not set.
+// timeout returns a timeout, which is 0 if the key is not set. It adds a mistake if the key is set
+// but the timeout is not positive.
 func (c *compiler) timeout(key string, d duration) time.Duration {
 	if d <= 0 && c.has(key) {
 		c.mistake(key, "must be longer than 0s; want something like 10s")

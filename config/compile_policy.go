@@ -28,8 +28,8 @@ func (c *compiler) notZero(key string, value int64, message string) {
 	}
 }
 
-// claims translates the claims that proxies assert in headers. It omits claims with an empty
-// header, because the application passes them.
+// claims translates the claims that proxies assert in headers. It omits claims whose header name is
+// empty, because the application passes these claims.
 func (c *compiler) claims() {
 	c.spec.Claims = maps.Clone(c.doc.Claims)
 	maps.DeleteFunc(c.spec.Claims, func(_, header string) bool { return header == "" })
@@ -39,7 +39,8 @@ func (c *compiler) identities() {
 	c.spec.Identities = map[string]policy.Identity{}
 	for name, doc := range c.doc.Identities {
 		if c.lacks("identities." + name) {
-			doc.Claim = cmp.Or(doc.Claim, name) // treat it as an identity by claim, which not every request has
+			// The identity could not be read. Assume that it is a claim, which some requests lack.
+			doc.Claim = cmp.Or(doc.Claim, name)
 		}
 		c.spec.Identities[name] = policy.Identity{
 			Claim: doc.Claim, Header: doc.Header, Cookie: doc.Cookie, All: doc.All, Type: doc.Type, Plain: doc.Plain,
@@ -220,8 +221,8 @@ func (c *compiler) usage(key string, doc *usageDoc) *policy.TokenUsage {
 	return u
 }
 
-// rates returns the rate for each kind of token. Input and Output default to the value of
-// otherwise, and Cached defaults to Input.
+// rates returns the rate for each kind of token. Input and Output default to the given rate, and
+// Cached defaults to Input.
 func (d *ratesDoc) rates(otherwise int64) policy.Rates {
 	input := or(d.Input, otherwise)
 	return policy.Rates{Input: input, Output: or(d.Output, otherwise), Cached: or(d.Cached, input)}

@@ -89,7 +89,8 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key string) {
 	}
 }
 
-// another counts a value. It reports whether the number of values is within the maximum.
+// another counts a value and reports whether the count is within the maximum. It records a mistake
+// for the first value above the maximum.
 func (d *decoder) another(n *yaml.Node, key string) bool {
 	first, over := d.values.Next()
 	if first {

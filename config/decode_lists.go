@@ -18,7 +18,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// These constants describe elements of lists in messages.
+// These constants describe list elements in messages.
 const (
 	oneText   = "a string"
 	oneStatus = "a status such as 404 or a class such as 5xx"

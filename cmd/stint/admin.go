@@ -104,8 +104,8 @@ func (f *adminFlags) act(ctx context.Context, s *system, scope string, do func(a
 	return f.problem(do(control.New(c)))
 }
 
-// direct makes a store send every request to Redis. If Redis cannot be used, requests fail: they
-// are not decided in memory, because a command has just started and does not know the usage.
+// direct configures a store to send every request to Redis. If Redis cannot be used, requests fail:
+// they are not decided in memory, because a command has just started and does not know the usage.
 var direct = resilience.Config{
 	NoDenyCache: true, NoLeases: true, Logger: slog.New(slog.DiscardHandler),
 	Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},

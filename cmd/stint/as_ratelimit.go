@@ -25,7 +25,7 @@ const ratelimitName = "ratelimit"
 
 // asRatelimit reads the environment of envoyproxy/ratelimit. Flags take precedence over it. Some
 // variables have no effect and cause no warning, because they configure things that stint does not
-// have, such as a pool of connections to Redis. docs/migrating.md lists these variables.
+// have, such as a Redis connection pool. docs/migrating.md lists these variables.
 type asRatelimit struct {
 	getenv func(string) string
 	given  func(flag string) bool
@@ -35,9 +35,9 @@ type asRatelimit struct {
 }
 
 // ratelimitWarnings holds the variables that stint ignores with a warning, because decisions do not
-// depend on them. fine is the value that needs no warning, and change describes the effect of
-// ignoring any other value. There is no warning for a variable that has no effect; see
-// ratelimitNeeds.
+// depend on them. The field fine is the value that needs no warning, and the field change describes
+// the effect of ignoring any other value. There is no warning for a variable that has no effect in
+// envoyproxy/ratelimit; see ratelimitNeeds.
 var ratelimitWarnings = map[string]struct{ fine, change string }{
 	"REDIS_PERSECOND":                      {"false", "limits per second are also counted in the Redis server of REDIS_URL"},
 	"REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": {"false", "/healthcheck does not fail without Redis, because limits still hold in each process"},
@@ -54,9 +54,9 @@ var ratelimitWarnings = map[string]struct{ fine, change string }{
 }
 
 // ratelimitRefused holds the variables that prevent stint from starting, because ignoring them
-// would change decisions, admit other callers, or leave requests unserved. fine is the permitted
-// value, and want says what to set instead of other values. A variable that has no effect is
-// permitted; see ratelimitNeeds.
+// would change decisions, admit other callers, or leave requests unserved. The field fine is the
+// permitted value, and the field want says what to set instead of other values. A variable that has
+// no effect in envoyproxy/ratelimit may have any value; see ratelimitNeeds.
 var ratelimitRefused = map[string]struct{ fine, want string }{
 	"BACKEND_TYPE":                         {"redis", "stint counts in Redis, not in memcached; want redis, and a Redis server in REDIS_URL"},
 	"GRPC_UDS":                             {"", "gRPC over a Unix socket is not supported; want GRPC_HOST and GRPC_PORT"},
@@ -66,7 +66,8 @@ var ratelimitRefused = map[string]struct{ fine, want string }{
 }
 
 // ratelimitNeeds holds the variables that have an effect in envoyproxy/ratelimit only if another
-// variable, name, is set to value. byDefault is true if name may also be unset.
+// variable is set to a certain value. The fields name and value describe that other variable, and
+// byDefault is true if it may also be unset.
 var ratelimitNeeds = map[string]struct {
 	name, value string
 	byDefault   bool
@@ -106,7 +107,8 @@ func (c *serveCommand) applyRatelimit(r *asRatelimit) error {
 
 func (r *asRatelimit) env(name string) string { return strings.TrimSpace(r.getenv(name)) }
 
-// other reports whether a variable is set to a value other than fine.
+// other reports whether a variable is set to a value that differs from the parameter fine. It
+// ignores differences in case and in the spelling of Booleans.
 func (r *asRatelimit) other(name, fine string) bool {
 	value := r.env(name)
 	if on, err := strconv.ParseBool(value); err == nil && (fine == "false" || fine == "true") {
@@ -125,7 +127,8 @@ func (r *asRatelimit) wrong(name, format string, args ...any) {
 	r.errs = append(r.errs, usageMistake(fmt.Errorf("%s: "+format, append([]any{name}, args...)...)))
 }
 
-// on reports whether a variable is true. It records an error if the value is not a Boolean.
+// on returns the value of a Boolean variable, or false if it is not set. It records an error if the
+// value is not a Boolean.
 func (r *asRatelimit) on(name string) bool {
 	value := r.env(name)
 	if value == "" {
@@ -138,7 +141,7 @@ func (r *asRatelimit) on(name string) bool {
 	return on
 }
 
-// turn assigns the value of a Boolean variable to *to, unless the flag is given.
+// turn sets *to to the value of a Boolean variable, unless the flag is given on the command line.
 func (r *asRatelimit) turn(flag string, to *bool, name string) {
 	if on := r.on(name); !r.given(flag) {
 		*to = on
@@ -160,8 +163,8 @@ func (r *asRatelimit) addresses(c *serveCommand) {
 	if at := net.JoinHostPort(r.env("GRPC_HOST"), r.port("GRPC_PORT", "8081")); !r.given("grpc") {
 		c.GRPC = at
 	}
-	// The debug port of envoyproxy/ratelimit is open to all hosts. In stint it is open only to this
-	// host, unless it requires a token.
+	// The debug port of envoyproxy/ratelimit is open to all hosts. The admin listener of stint is
+	// open only to this host, unless it requires a token.
 	c.NoToken = c.AdminToken == ""
 	if port := r.port("DEBUG_PORT", "6070"); !r.given("admin") {
 		host := r.env("DEBUG_HOST")
@@ -267,8 +270,8 @@ func (r *asRatelimit) rules(c *serveCommand) {
 	}
 }
 
-// pairs parses the value of a variable: a list of names and values, such as "zone=a,rack=7". In
-// each entry, the first occurrence of between separates the name from the value.
+// pairs parses a variable that holds a list of names and values, such as "zone=a,rack=7". The
+// parameter between is the separator between a name and its value.
 func (r *asRatelimit) pairs(name, between string) map[string]string {
 	pairs := map[string]string{}
 	for entry := range strings.SplitSeq(r.env(name), ",") {
@@ -287,7 +290,7 @@ func (r *asRatelimit) pairs(name, between string) map[string]string {
 func (r *asRatelimit) logging(c *serveCommand) {
 	if value := r.env("LOG_LEVEL"); value != "" && !r.given("log-level") {
 		level := strings.ToLower(value)
-		switch level { // levels of envoyproxy/ratelimit that slog does not have
+		switch level { // envoyproxy/ratelimit levels that slog does not have
 		case "trace":
 			level = "debug"
 		case "warning":

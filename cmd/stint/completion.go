@@ -24,7 +24,7 @@ func (*completionCommand) Help() string {
 func (c *completionCommand) Run(s *system) error { return s.print([]byte(completionScripts[c.Shell])) }
 
 // completeArg is the first argument when a completion script calls the program. The other arguments
-// are the words that follow the program on the command line. The last word is the one to complete.
+// are the words after the program's name on the command line. The last word is the one to complete.
 const completeArg = "__complete"
 
 // completionScripts holds a script for each shell. To get completions, a script calls the program
@@ -77,8 +77,8 @@ complete -c stint -f -a '(__stint_offers)'
 `,
 }
 
-// completions returns the completions of the last word, one per line: a word, a tab and its help.
-// The line ":files" asks the script to complete file names.
+// completions returns the completions of the last word, one per line. Each line has a word, a tab
+// and the help for the word, if any. The line ":files" asks the script to complete file names.
 func completions(n *kong.Node, words []string) []byte {
 	words = joinAssignments(words)
 	if len(words) == 0 {

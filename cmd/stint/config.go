@@ -19,8 +19,8 @@ const (
 	// stdinPath is the argument for standard input, and stdinName its name in error messages.
 	stdinPath = "-"
 	stdinName = "<stdin>"
-	// maxStdin is the maximum number of bytes to read from standard input. Configurations and rules
-	// for Envoy of this size are rejected as too large, so the rest need not be read.
+	// maxStdin is the maximum number of bytes to read from standard input. Configurations and Envoy
+	// rules of this size are rejected as too large, so the rest need not be read.
 	maxStdin = 16<<20 + 1
 )
 

@@ -46,7 +46,7 @@ type checked struct {
 	Summary *summary      `json:"summary,omitempty"`
 	Totals  []tierTotal   `json:"totals,omitempty"`
 	Envoy   *envoySummary `json:"envoy,omitempty"`
-	// Mistakes includes warnings. A mistake has no line if a file could not be read.
+	// Mistakes includes warnings. A mistake has no line number if a file could not be read.
 	Mistakes []config.Mistake `json:"mistakes,omitempty"`
 }
 
@@ -69,7 +69,7 @@ type envoySummary struct {
 	Limits  int `json:"limits"`
 }
 
-// Run checks all configurations, even after a mistake in one.
+// Run checks every configuration, even if an earlier one has mistakes.
 func (c *checkCommand) Run(s *system) error {
 	var all []checked
 	var good strings.Builder
@@ -141,7 +141,8 @@ func (s *envoySummary) String() string {
 	return fmt.Sprintf("%s, %s", count(s.Domains, "domain", "domains"), count(s.Limits, "limit", "limits"))
 }
 
-// loadEnvoy reads rules for Envoy's service. It returns errors of the same types as [system.load].
+// loadEnvoy reads rules for Envoy's rate limit service. It returns errors of the same types as
+// [system.load].
 func (s *system) loadEnvoy(path string, mergeDomains bool) (*envoySummary, error) {
 	var rules *envoyrls.Config
 	var err error

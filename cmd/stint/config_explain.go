@@ -27,8 +27,8 @@ denied or the store fails. It uses no store. Keys contain hashes of secrets, as 
     stint config explain stint.yaml --request /search --peer 127.0.0.1 --header 'X-Forwarded-For: 203.0.113.9'`
 }
 
-// assumedPeer is the peer if the command line does not specify one. It is an address reserved for
-// documentation: no host has it and no proxy network includes it.
+// assumedPeer is the peer if the command line does not specify one. The address is reserved for
+// documentation, so it does not belong to a real host or a trusted proxy.
 const assumedPeer = "192.0.2.1"
 
 func (c *explainCommand) Run(s *system) error {
@@ -47,7 +47,7 @@ func (c *explainCommand) Run(s *system) error {
 	return s.show(c.JSON, e, e.text)
 }
 
-// input returns the request as middleware would pass it.
+// input returns the request as middleware would pass it to package policy.
 func (c *explainCommand) input() *policy.Input {
 	in := &policy.Input{Method: c.Request.method, Host: c.Request.host, Path: c.Request.path, RawPath: c.Request.raw,
 		Peer: netip.MustParseAddr(assumedPeer)}
@@ -59,7 +59,8 @@ func (c *explainCommand) input() *policy.Input {
 		if h.name != "Host" {
 			header.Add(h.name, h.value)
 		} else if in.Host == "" {
-			// Servers do not put the host into the header. The host of a URL takes precedence.
+			// As in net/http, the header does not contain the host. The host of a URL takes
+			// precedence.
 			in.Host = h.value
 		}
 	}

@@ -164,9 +164,9 @@ func setThreshold(thresholds map[string]float64, text string) error {
 	return contract.Mistakes(alone.Validate())
 }
 
-// configuration returns the server's configuration. It generates a token for the admin listener if
-// the listener is on and requires one, no flag names a file of tokens, and no token was generated
-// before.
+// configuration returns the server's configuration. If the admin listener is on and requires a
+// token, but no flag names a token file, it uses the token file in the state directory, and creates
+// that file if it is missing.
 func (f *daemonFlags) configuration(s *system) (server.Config, error) {
 	store, err := f.addTo(cmp.Or(f.envStore, redisURL(f.Store), envURL()))
 	if err != nil {
@@ -245,7 +245,7 @@ func runDaemon(c server.Config) error {
 	}
 }
 
-// serverError is an error of package server. Its text names flags instead of fields of
+// serverError is an error from package server. Its text names flags instead of fields of
 // [server.Config].
 type serverError struct {
 	error
@@ -256,8 +256,8 @@ func (e *serverError) Error() string { return e.text }
 
 func (e *serverError) Unwrap() error { return e.error }
 
-// inFlags rewrites the text of err, an error of package server: it replaces the names of fields of
-// [server.Config] with the flags that set them.
+// inFlags rewrites the text of err, an error from package server: it replaces the names of
+// [server.Config] fields with the flags that set them.
 func inFlags(c *server.Config, err error) error {
 	text := err.Error()
 	if invalid, ok := errors.AsType[*stint.InvalidError](err); ok {

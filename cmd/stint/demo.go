@@ -92,8 +92,8 @@ func demoPolicies() string {
 // demoStore keeps the demo's counts separate from other counts in the same Redis.
 const demoStore = "\nstore: {prefix: stint-demo}\n"
 
-// run runs the demo until the context ends. after is the delay before an incident, and length is
-// the duration of an outage.
+// run runs the demo until the context ends. The parameter after is the delay before an incident,
+// and length is the duration of an outage.
 func (c *demoCommand) run(ctx context.Context, s *system, after, length time.Duration) (err error) {
 	directory, err := os.MkdirTemp("", "stint-demo-")
 	if err != nil {

@@ -81,8 +81,8 @@ const (
 )
 
 // callPretendAPI calls the API until the context ends. Each call waits until the limits permit it.
-// After an error, a worker pauses for a second, because a change of the limits may have removed the
-// API.
+// A worker whose call fails pauses for a second, because a change to the limits may have removed
+// the API.
 func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
@@ -104,8 +104,8 @@ func callPretendAPI(ctx context.Context, apis *outbound.Registry, url string) {
 	work.Wait()
 }
 
-// call makes a request. It reads the response even if the status is an error, so that the
-// connection can be reused.
+// call makes a request and discards the response, whatever its status is. It reads the whole body,
+// so that the connection can be reused.
 func call(ctx context.Context, client *http.Client, method, url string, header http.Header) error {
 	r, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {

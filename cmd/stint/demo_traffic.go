@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// demoTraffic makes the requests of the demo. Header fields describe each caller as a proxy would,
-// in the form that examples/tiers expects.
+// demoTraffic makes the demo's requests. Header fields describe each caller as a proxy would, in
+// the form that examples/tiers expects.
 type demoTraffic struct {
 	url  string
 	rate int
-	calm bool // no caller abuses the API
+	calm bool // whether to leave out the callers who abuse the API
 	http http.Client
 }
 
 // callerKind is a kind of caller. share is its share of the requests, relative to the shares of the
-// other kinds. make returns a new request of a caller of this kind.
+// other kinds. make returns a new request from a caller of this kind.
 type callerKind struct {
 	share int
 	make  func() demoRequest
@@ -88,8 +88,8 @@ func someone(kind string, of int) string { return fmt.Sprintf("%s-%d", kind, 1+r
 func pick(of ...string) string { return of[rand.IntN(len(of))] }
 
 const (
-	// trafficWorkers is the maximum number of requests in progress, so a slow application gets
-	// fewer requests.
+	// trafficWorkers is the maximum number of steady requests in progress at once. If the
+	// application is slow, it gets fewer requests.
 	trafficWorkers = 16
 	trafficTick    = 10 * time.Millisecond
 
@@ -131,7 +131,7 @@ func (c *demoTraffic) steady(ctx context.Context, visits chan<- demoRequest) {
 		case <-tick.C:
 		}
 		due := int(time.Since(began).Seconds() * float64(c.rate))
-		if due-made > c.rate { // do not catch up after falling behind
+		if due-made > c.rate { // more than a second behind: do not catch up
 			made = due
 		}
 		for ; made < due; made++ {

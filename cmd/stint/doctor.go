@@ -63,7 +63,7 @@ func (f *findings) good() bool {
 	return !slices.ContainsFunc(*f, func(one finding) bool { return one.Result != resultOK })
 }
 
-// doctorTime limits the time of all checks together.
+// doctorTime is the maximum total duration of all checks.
 const doctorTime = 30 * time.Second
 
 func (c *doctorCommand) Run(s *system) error {

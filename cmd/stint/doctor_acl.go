@@ -10,8 +10,8 @@ import (
 )
 
 // decisionCommands returns all commands that stint and its scripts use to decide, with arguments
-// for a test. The commands use channel, key, and keys that begin with key. DEL comes after the
-// commands that write, so that it deletes the keys that they create.
+// for a test. The commands use the given channel, the given key, and keys that have it as a prefix.
+// DEL comes after the commands that write, to delete the keys that they create.
 func decisionCommands(key, channel string) [][]string {
 	const noScript = "0000000000000000000000000000000000000000"
 	log, hash := key+":log", key+":hash"

@@ -24,9 +24,10 @@ type explanation struct {
 	// is the client behind the peer.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
-	// PeerAssumed reports whether the command line does not specify a peer.
+	// PeerAssumed reports whether Peer is assumed, because the command line does not specify a
+	// peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
-	// Skipped is the policy that exempts the request. If it is set, verdict is nil.
+	// Skipped is the name of the policy that exempts the request. If it is set, verdict is nil.
 	Skipped string `json:"skipped,omitempty"`
 	*verdict
 }
@@ -53,8 +54,8 @@ type charge struct {
 	Policy string        `json:"policy,omitempty"` // "" if the limits are the tier's own
 	Limits []stint.Limit `json:"limits"`
 	Units  int64         `json:"units"`
-	Costs  bool          `json:"costs"` // units are costs, not requests
-	// ByName holds the units of limits that have a name and their own cost.
+	Costs  bool          `json:"costs"` // whether Units counts cost units, not requests
+	// ByName holds the units that are charged to named limits with costs of their own.
 	ByName stint.Costs `json:"units_by_name,omitempty"`
 	Shadow bool        `json:"shadow,omitempty"`
 	// Override is the override of the subject, or nil. Configured holds the limits without the

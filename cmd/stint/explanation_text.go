@@ -29,7 +29,8 @@ func (e *explanation) text() []byte {
 	return b.Bytes()
 }
 
-// columns writes lines with aligned cells to b. It calls write with a function that adds a line.
+// columns calls write with a function that adds a line of cells, and then writes the lines to b
+// with the cells aligned in columns.
 func columns(b *bytes.Buffer, write func(line func(cells ...string))) {
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
 	write(func(cells ...string) {

@@ -10,15 +10,16 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// The first and the longest pause between attempts to reconnect.
+// The first and longest pauses between attempts to reconnect.
 const (
 	firstPause = 500 * time.Millisecond
 	lastPause  = 10 * time.Second
 )
 
-// reconnecting calls follow, which follows a stream and calls worked once the stream is
-// established. If an established stream is lost, reconnecting prints a message and calls follow
-// again. It returns nil when the context ends, and any other error immediately.
+// reconnecting calls follow, which must follow a stream and call worked when the stream is
+// established. Once that has happened, reconnecting prints a message and calls follow again
+// whenever the connection is lost. It returns nil when the context ends, and any other error from
+// follow immediately.
 func reconnecting(ctx context.Context, s *system, follow func(worked func()) error) error {
 	worked, wait := false, firstPause
 	for {

@@ -103,7 +103,7 @@ func (c *gatewayCommand) Run(s *system) error {
 	return runDaemon(daemon)
 }
 
-// tls returns the TLS configuration for upstreams with https, or nil for the default.
+// tls returns the TLS configuration for HTTPS upstreams, or nil for the default.
 func (c *gatewayCommand) tls() (*tls.Config, error) {
 	if c.UpstreamCA == "" {
 		return nil, nil

@@ -41,8 +41,8 @@ func (c *gatewayCommand) parseRoutes() ([]config.Route, error) {
 	return routes, nil
 }
 
-// parseRoute reads a route such as "api.example.com/v1=http://127.0.0.1:3000". from is the part
-// before the equals sign.
+// parseRoute parses a route such as "api.example.com/v1=http://127.0.0.1:3000". It also returns the
+// part before the equals sign.
 func parseRoute(text string) (from string, r config.Route, err error) {
 	from, to, ok := strings.Cut(text, "=")
 	if !ok || from == "" || to == "" {

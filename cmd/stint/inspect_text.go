@@ -161,9 +161,9 @@ func drawLog(b *bytes.Buffer, now time.Time, l *control.Limit, width int) {
 	window := time.Duration(l.Window * float64(time.Second))
 	last := now
 	for _, e := range l.Entries {
-		// Extend the timeline to the last booking. The time of another charge may also be after
-		// now, because it is rounded up to the end of a slice of the window, but the difference is
-		// at most window/Resolution.
+		// Extend the timeline to the last booking, a charge at a future time. Other charges may
+		// also have times after now, because these are rounded up to the end of a slice of the
+		// window, but by at most window/Resolution.
 		if e.At.Sub(now) > window/stint.Resolution && e.At.After(last) {
 			last = e.At
 		}

@@ -289,7 +289,7 @@ func (s *system) overridesFor(set *policy.Set, path string) ([]overrides.Overrid
 	return all, err
 }
 
-// overrideText describes an override for the end of a line: when it ends, who made it and why.
+// overrideText describes an override, to append to a line: when it ends, who made it and why.
 func overrideText(o *overrides.Override) string {
 	text := untilText(o.Until)
 	if o.By != "" {

@@ -15,8 +15,8 @@ import (
 const flushTime = time.Second
 
 // newLogger returns the logger of a long-running command and makes it the default logger. From then
-// on, the process neither blocks nor ends if standard error is closed, cannot be written or is not
-// read.
+// on, the process neither blocks nor ends if standard error is closed, is not read, or cannot be
+// written to.
 func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	handler := func(to io.Writer) slog.Handler {
 		options := &slog.HandlerOptions{Level: level}
@@ -36,7 +36,7 @@ func (s *system) newLogger(level slog.Level, format string) *slog.Logger {
 	return logger
 }
 
-// durationInSeconds makes JSON logs write durations in seconds, as in all other JSON.
+// durationInSeconds makes JSON logs write durations in seconds, like stint's other JSON output.
 func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
@@ -44,7 +44,7 @@ func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// redirectGRPC makes gRPC log errors to the default logger instead of standard error.
+// redirectGRPC makes gRPC send errors to the default logger instead of standard error.
 func redirectGRPC() {
 	grpclog.SetLoggerV2(grpclog.NewLoggerV2(io.Discard, io.Discard, grpcErrors{}))
 }

@@ -8,9 +8,9 @@ import (
 )
 
 const (
-	// queueSize is the maximum number of bytes that wait to be written. In addition, up to
-	// queueSize bytes may be in the process of being written. The queue has room for a few thousand
-	// records, which a slow reader reads within a few seconds.
+	// queueSize is the maximum size, in bytes, of the records that are waiting to be written. In
+	// addition, records of up to queueSize bytes may be in the process of being written. The queue
+	// has room for a few thousand records, which a slow reader reads within a few seconds.
 	queueSize = 512 << 10
 	// pieceSize is the largest number of bytes that a pipe accepts atomically (PIPE_BUF on Linux).
 	// If no write is longer, the lines of several processes that share a pipe are not mixed.
@@ -26,7 +26,7 @@ type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
 
-	mu      sync.Mutex // never held during a call of to.Write
+	mu      sync.Mutex // never held during a call to to.Write
 	waiting []byte
 	writing []byte // used only by the writing goroutine
 	busy    bool   // whether there is a writing goroutine
@@ -41,8 +41,8 @@ type logQueue struct {
 	torn bool
 }
 
-// newLogQueue returns a queue in front of to. report writes a record with the number of dropped
-// records.
+// newLogQueue returns a queue in front of the writer to. The function report writes a record with
+// the number of dropped records.
 func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }
@@ -119,8 +119,8 @@ func (w *logQueue) run() {
 	}
 }
 
-// next takes the waiting records, and returns how many dropped records to report before them. It
-// returns false if there is nothing to write.
+// next moves the waiting records to w.writing, and returns the number of dropped records to report
+// before them. It returns false if there is nothing to write or report.
 func (w *logQueue) next() (unreported int64, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

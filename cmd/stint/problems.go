@@ -22,8 +22,8 @@ func (e *exitError) Error() string { return e.Err.Error() }
 
 func (e *exitError) Unwrap() error { return e.Err }
 
-// usageMistake returns an error that exits with exitUsage but does not print the command's help,
-// because the help would not explain the mistake.
+// usageMistake returns an error that makes stint exit with exitUsage without printing the command's
+// help, because the help would not explain the mistake.
 func usageMistake(err error) error { return &exitError{Code: exitUsage, Err: err} }
 
 func unreachable(err error) error { return &exitError{Code: exitUnreachable, Err: err} }

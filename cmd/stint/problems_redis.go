@@ -33,7 +33,8 @@ const (
 
 const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
-// redisFailure classifies a connection error. Redis gives its reasons only as text.
+// redisFailure classifies an error from connecting to Redis at the URL where. It searches the text
+// of the error, because Redis gives its reasons only as text.
 func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })
@@ -52,7 +53,7 @@ func redisFailure(err error, where string) noRedis {
 	case says("NOAUTH", "WRONGPASS", "invalid password"):
 		return redisRefused
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
-		says("remote error: tls: "): // the server rejects something about the client
+		says("remote error: tls: "): // the server refused the TLS handshake
 		return redisHungUp
 	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // errkind recognizes errors from scripts
 		return redisForbids

@@ -64,8 +64,9 @@ func (c *raiseCommand) Run(s *system) error {
 		Until: time.Time(c.Until), Why: c.Why})
 }
 
-// raised returns the configured limits of a policy or tier, multiplied by times. If name is "", it
-// chooses the policy or tier of the limit with the highest share of its capacity used.
+// raised returns the configured limits of a policy or tier, multiplied by a factor, and the name of
+// that policy or tier. If the given name is "", it chooses the policy or tier whose limit has the
+// largest share of its capacity used.
 func raised(s *control.Subject, name string, times float64) (policy string, limits []stint.Limit, err error) {
 	var names []string
 	most := 0.0
@@ -100,8 +101,8 @@ func raised(s *control.Subject, name string, times float64) (policy string, limi
 	return policy, limits, err
 }
 
-// multiplied returns the configured limits of a policy or tier, without duplicates and multiplied
-// by times.
+// multiplied returns the configured limits of a policy or tier, multiplied by a factor and without
+// duplicates.
 func multiplied(s *control.Subject, policy string, times float64) (limits []stint.Limit, err error) {
 	for i := range s.Limits {
 		l := &s.Limits[i]

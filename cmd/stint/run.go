@@ -92,7 +92,8 @@ func run(s *system, args []string) error {
 	return &exitError{Code: exitUsage, Err: withoutSecrets(err, args), Help: help.String()}
 }
 
-// withoutSecrets returns an error with the text of err, minus any passwords of URLs in args.
+// withoutSecrets returns an error with the text of err, but without the passwords in the URLs that
+// args contains.
 func withoutSecrets(err error, args []string) error {
 	text := err.Error()
 	for _, arg := range args {
@@ -123,8 +124,8 @@ func isGiven(path []*kong.Path, name string) bool {
 	return slices.ContainsFunc(path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
 }
 
-// helpVariables expands the variables below in help texts. They are not declared as variables of
-// kong, because kong would expand all of them again for every flag.
+// helpVariables returns an option that expands the variables below in the help texts of flags. They
+// are not declared as kong variables, because kong would expand all of them again for every flag.
 func helpVariables() kong.Option {
 	values := strings.NewReplacer(
 		"${admin}", localAdmin,

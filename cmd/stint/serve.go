@@ -33,7 +33,7 @@ type serveCommand struct {
 
 	daemonFlags
 
-	// Set only by the environment of envoyproxy/ratelimit.
+	// These fields are set only from the environment of envoyproxy/ratelimit.
 	xds         *server.EnvoyXDS
 	nearLimit   float64
 	storePrefix string

@@ -24,7 +24,7 @@ type serverFlags struct {
 	Cert      string `name:"cert" placeholder:"FILE" env:"STINT_CERT" help:"A client certificate, with its chain, in PEM form, for a server with --tls-client-ca."`
 	Key       string `name:"key" placeholder:"FILE" env:"STINT_KEY" help:"The private key of --cert."`
 
-	tried string       // explanation if the server requires a valid token, such as "none was given"
+	tried string       // why the server may reject the token, such as "none was given"
 	asked *atomic.Bool // whether the server has asked for a client certificate
 }
 
@@ -35,7 +35,7 @@ const (
 	localTLSAdmin = "https://127.0.0.1:6070"
 )
 
-// client returns a client of the server. By default, the client sends the token that a server on
+// client returns a client for the server. By default, the client sends the token that a server on
 // this machine created, but only to this machine.
 func (f *serverFlags) client() (*control.Client, error) {
 	where, token := cmp.Or(f.Server, localAdmin), f.Token
@@ -87,7 +87,8 @@ func (f *serverFlags) client() (*control.Client, error) {
 	return c, nil
 }
 
-// call calls do with a client of the server, and adds advice and an exit code to its error.
+// call calls do with a client for the server, and adds advice and an exit code to the error that do
+// returns.
 func (f *serverFlags) call(do func(*control.Client) error) error {
 	client, err := f.client()
 	if err != nil {
@@ -132,7 +133,9 @@ func (f *serverFlags) tlsProblem(err error) (what, flags string) {
 	case errors.As(err, &untrusted):
 		return fmt.Sprintf("the server at %s: %v; the file of --ca must contain the CA of its certificate", host,
 			untrusted.Err), with(host, "FILE", f.Cert, f.Key)
-	case f.asked.Load() && f.Cert != "": // the form of this error depends on when the server closes the connection
+	case f.asked.Load() && f.Cert != "":
+		// The type of this error is not checked: it depends on when the server closes the
+		// connection.
 		return fmt.Sprintf("the server at %s refuses the client certificate: %v; a CA of its --tls-client-ca must sign it",
 			host, silent.Err), with(host, f.CA, "FILE", "FILE")
 	case f.asked.Load():

@@ -219,7 +219,7 @@ func (c *simulateCommand) report(s *system, found *simulate.Result) error {
 	return nil
 }
 
-// shareFlag is a percentage as a fraction: "99.9%" is 0.999.
+// shareFlag is a percentage, stored as a fraction: "99.9%" is 0.999.
 type shareFlag float64
 
 // UnmarshalText parses a number from 0 to 100, followed by a percent sign.

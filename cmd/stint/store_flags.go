@@ -34,8 +34,8 @@ func redisURL(store string) string {
 // that comes from a file.
 func envURL() string { return strings.TrimSpace(os.Getenv(redisEnv)) }
 
-// checkStore returns an error for a --store that is neither "", a URL nor one of the names. It does
-// not show the value, because that may hold a password.
+// checkStore returns an error for a --store that is neither "", a URL nor one of the names. The
+// error does not contain the value, which may hold a password.
 func checkStore(store string, names ...string) error {
 	if store == "" || slices.Contains(names, store) || strings.Contains(store, "://") {
 		return nil
@@ -58,7 +58,7 @@ type storeTLSFlags struct {
 	StoreKey  string `name:"store-key" placeholder:"FILE" help:"The private key of --store-cert."`
 }
 
-// addTo adds the files that the flags name to the URL of a store, replacing files that the URL
+// addTo adds the TLS files from the flags to the URL of a store, replacing files that the URL
 // names. Without such flags, it returns store unchanged.
 func (f *storeTLSFlags) addTo(store string) (string, error) {
 	files := tlsfiles.Files{CA: f.StoreCA, Cert: f.StoreCert, Key: f.StoreKey}

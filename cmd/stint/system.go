@@ -44,7 +44,7 @@ const (
 // is wrong.
 var errReported = errors.New("already reported")
 
-// errors returns a writer to standard error that escapes unprintable characters.
+// errors returns a writer that escapes unprintable characters and writes to standard error.
 func (s *system) errors() io.Writer {
 	if s.logs != nil {
 		return escaped{s.logs}
@@ -52,7 +52,7 @@ func (s *system) errors() io.Writer {
 	return escaped{s.Stderr}
 }
 
-// report prints an error of a command on standard error, and returns the exit code.
+// report prints an error from a command on standard error, and returns the exit code.
 func (s *system) report(err error) int {
 	if s.logs != nil {
 		defer s.logs.Flush(flushTime)
@@ -83,7 +83,7 @@ func (s *system) writeError(err error) {
 		fmt.Fprintf(s.errors(), "stint: %v\n", err)
 		return
 	}
-	for i := range wrong.Mistakes { // one by one, because Error.Error omits all but the first mistakes
+	for i := range wrong.Mistakes { // one by one, because Error.Error shows only the first 50 mistakes
 		fmt.Fprintln(s.errors(), &config.Error{Mistakes: wrong.Mistakes[i : i+1]})
 	}
 }

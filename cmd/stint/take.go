@@ -48,7 +48,7 @@ func (f *takeFlags) ask(peek bool) control.TakeRequest {
 	a := control.TakeRequest{Target: f.target(), Tier: f.Tier, Policy: f.Policy, Scope: f.Scope,
 		Cost: f.Cost, Peek: peek}
 	if len(f.Limit) > 0 {
-		// With --limit, take passes the scope to act instead.
+		// With --limit, [takeFlags.take] passes the scope to [adminFlags.act] instead.
 		a.Scope = ""
 	}
 	return a
@@ -63,8 +63,8 @@ func (c *takeCommand) Run(s *system) error {
 	return c.take(ctx, s, false, c.Wait)
 }
 
-// take sends a request and prints the result. If wait is true, it repeats the request until it is
-// allowed, or until waiting cannot help.
+// take sends a request and prints the result. If peek is true, nothing is charged. If wait is true,
+// it repeats the request until it is allowed, or until waiting cannot help.
 func (f *takeFlags) take(ctx context.Context, s *system, peek, wait bool) error {
 	return f.act(ctx, s, f.Scope, func(d admin) error {
 		for {

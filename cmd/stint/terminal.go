@@ -35,9 +35,9 @@ func (s *system) paint(color, text string) string {
 	return s.mark + color + text + s.mark + plainText
 }
 
-// render makes text safe to write to a terminal or a log. It keeps the colors of paint, line breaks
-// and tabs, and escapes all other unprintable characters. Text from arguments, files, servers and
-// Redis may contain sequences that move the cursor or hide other text.
+// render makes text safe to write to a terminal or a log. It keeps line breaks, tabs and the color
+// sequences that paint wrote, and escapes all other unprintable characters. Text from arguments,
+// files, servers and Redis may contain sequences that move the cursor or hide other text.
 func (s *system) render(text []byte) []byte {
 	if s.mark == "" {
 		return escape(text)
@@ -91,7 +91,7 @@ func (w escaped) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Control sequences of terminals. Most color-blind people can distinguish these colors.
+// Terminal control sequences. Most color-blind people can distinguish these colors.
 const (
 	blue      = "\x1b[34m"
 	yellow    = "\x1b[33m"

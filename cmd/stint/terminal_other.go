@@ -9,5 +9,5 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// windowSize returns 0, because the size of a terminal is known only on Unix.
+// windowSize returns 0, because stint can determine the size of a terminal only on Unix.
 func windowSize(*os.File) (columns, rows int) { return 0, 0 }

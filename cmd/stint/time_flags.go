@@ -15,10 +15,11 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// durationFlag is a duration of at least a millisecond.
+// durationFlag is a duration of at least a millisecond, in whole microseconds.
 type durationFlag time.Duration
 
-// UnmarshalText parses a duration that [parseDuration] accepts, of at least a millisecond.
+// UnmarshalText parses a duration that [parseDuration] accepts, of at least a millisecond and in
+// whole microseconds.
 func (f *durationFlag) UnmarshalText(text []byte) error {
 	d, err := parseDuration(string(text))
 	if err == nil && (d < time.Millisecond || d%time.Microsecond != 0) {

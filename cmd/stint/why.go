@@ -86,8 +86,8 @@ func (c *whyCommand) Run(s *system) error {
 	})
 }
 
-// silent returns a note that names the silent processes, which were not asked. It returns "" if
-// there are none, or if the processes are unknown.
+// silent returns a note that names the silent processes, which the server did not ask for denials.
+// It returns "" if there are none, or if the processes are unknown.
 func silent(ctx context.Context, client *control.Client) string {
 	all, err := client.Processes(ctx)
 	var names []string
