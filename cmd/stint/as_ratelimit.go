@@ -141,7 +141,8 @@ func (r *asRatelimit) on(name string) bool {
 	return on
 }
 
-// turn sets *to to the value of a Boolean variable, unless the flag is given on the command line.
+// turn assigns the value of a Boolean variable to *to, unless the flag is given on the command
+// line.
 func (r *asRatelimit) turn(flag string, to *bool, name string) {
 	if on := r.on(name); !r.given(flag) {
 		*to = on

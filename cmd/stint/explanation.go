@@ -24,8 +24,7 @@ type explanation struct {
 	// is the client behind the peer.
 	Peer   string `json:"peer"`
 	Client string `json:"client"`
-	// PeerAssumed reports whether Peer is assumed, because the command line does not specify a
-	// peer.
+	// PeerAssumed reports whether Peer is assumedPeer because the command line specifies no peer.
 	PeerAssumed bool `json:"peer_assumed,omitempty"`
 	// Skipped is the name of the policy that exempts the request. If it is set, verdict is nil.
 	Skipped string `json:"skipped,omitempty"`

@@ -26,7 +26,7 @@ type logQueue struct {
 	to     io.Writer
 	report func(to io.Writer, dropped int64)
 
-	mu      sync.Mutex // never held during a call to to.Write
+	mu      sync.Mutex // never held while to.Write runs
 	waiting []byte
 	writing []byte // used only by the writing goroutine
 	busy    bool   // whether there is a writing goroutine
@@ -41,8 +41,8 @@ type logQueue struct {
 	torn bool
 }
 
-// newLogQueue returns a queue in front of the writer to. The function report writes a record with
-// the number of dropped records.
+// newLogQueue returns a log queue in front of a writer. It calls report to write a record with the
+// number of dropped records.
 func newLogQueue(to io.Writer, report func(to io.Writer, dropped int64)) *logQueue {
 	return &logQueue{to: to, report: report, waiting: make([]byte, 0, queueSize), writing: make([]byte, 0, queueSize)}
 }

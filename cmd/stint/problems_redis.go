@@ -33,8 +33,8 @@ const (
 
 const doctorHint = `"stint doctor" with the same --store shows what the user lacks`
 
-// redisFailure classifies an error from connecting to Redis at the URL where. It searches the text
-// of the error, because Redis gives its reasons only as text.
+// redisFailure classifies an error from connecting to Redis at the URL where. Redis gives its
+// reasons only as text, so redisFailure searches the text of the error for them.
 func redisFailure(err error, where string) noRedis {
 	says := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) })

@@ -91,8 +91,8 @@ func (c *topCommand) follow(ctx context.Context, s *system, client *control.Clie
 	})
 }
 
-// offenders queries the offenders of each kind in c.By, and returns up to c.Most of them, those
-// with the most denials first.
+// offenders queries the offenders of each kind in c.By, and returns at most c.Most of them: those
+// with the most denials.
 func (c *topCommand) offenders(ctx context.Context, client *control.Client) ([]observe.Offender, error) {
 	all := []observe.Offender{}
 	for _, kind := range c.By {
