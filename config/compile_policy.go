@@ -11,8 +11,8 @@ import (
 )
 
 // This file translates the sections that package policy understands. It reports only mistakes that
-// package policy cannot find. For example, it reports some keys that are set to zero, because for
-// package policy a zero field of a [policy.Spec] is not set.
+// package policy cannot find. For example, it reports some keys that are set to zero, because
+// package policy treats a zero field of a [policy.Spec] as not set.
 
 func (c *compiler) clientIP() {
 	doc := &c.doc.ClientIP

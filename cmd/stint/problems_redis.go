@@ -26,7 +26,7 @@ const (
 	redisSilent            // connected, but no answer
 	redisLocked            // Redis requires a password, and the URL has none
 	redisRefused           // Redis rejects the user or the password
-	redisForbids           // Redis accepts user and password, but denies a permission that limits need
+	redisForbids           // Redis accepts the user, but denies a permission that stint needs
 	redisUntrusted         // the certificate of Redis is not from a known authority, or not for this host
 	redisHungUp            // Redis closed the connection, or refused the TLS handshake
 )
@@ -55,7 +55,7 @@ func redisFailure(err error, where string) noRedis {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
 		says("remote error: tls: "): // the server refused the TLS handshake
 		return redisHungUp
-	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // errkind recognizes errors from scripts
+	case says("NOPERM"), errkind.Of(err) == stint.KindAuth: // errkind also knows errors from scripts
 		return redisForbids
 	}
 	return redisOther

@@ -54,9 +54,9 @@ func (f *changeFlags) change(s *system, scope, question, done string,
 	})
 }
 
-// showChange prints the result of a change. As text, it prints the subject, the phrase done, such as
-// "is not banned", and the subject's note. As JSON, it prints the subject, the note and, if until is
-// not zero, the time at which the override ends.
+// showChange prints the result of a change. As text, it prints the subject, the phrase in done,
+// such as "is not banned", and the subject's note. As JSON, it prints the subject, the note and, if
+// until is not zero, the time at which the override ends.
 func (s *system) showChange(asJSON bool, who control.Named, done string, until time.Time) error {
 	return s.show(asJSON, struct {
 		OK bool `json:"ok"`
