@@ -15,14 +15,14 @@ import (
 
 const maxBody = 256 << 10
 
-// JSONHandler returns the service for clients without gRPC. The body of a POST request is a
+// JSONHandler returns a handler for clients that do not use gRPC. The body of a POST request is a
 // RateLimitRequest as JSON, and the body of the response is a RateLimitResponse. [Options.Public]
 // defines which callers are served. The statuses are:
 //
 //	200  the request is allowed
 //	400  the request is invalid, or has too many descriptors
 //	401  the caller is not served
-//	403  the request comes from a page of another site, or has negative hits that are not allowed
+//	403  the request comes from a page on another site, or has negative hits that are not allowed
 //	405  the method is not POST
 //	413  the request is too large
 //	415  the type of the body is not JSON

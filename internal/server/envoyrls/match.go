@@ -46,9 +46,10 @@ func (n *node) step(e *commonv3.RateLimitDescriptor_Entry, scratch *[]byte) (chi
 }
 
 // match returns the limit for a descriptor, or nil if there is none. It appends the subject of the
-// counter to subject. The subject consists of the descriptor's entries; if all values of a wildcard
-// share one counter, the wildcard replaces the value. A limit applies only if it is for all entries
-// of the descriptor: a limit for the first two entries does not apply to a descriptor with three.
+// limit's counter to the given slice. This subject consists of the domain and the descriptor's
+// entries; if all values that match a wildcard share one counter, it contains the wildcard instead
+// of the value. The limit must be for all entries of the descriptor: a limit for the first two
+// entries does not apply to a descriptor with three.
 func (d *domain) match(descriptor *commonv3.RateLimitDescriptor, subject []byte, scratch *[]byte) (*rule, []byte) {
 	subject = append(subject, d.subject...)
 	at := &d.node

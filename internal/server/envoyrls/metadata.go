@@ -51,9 +51,9 @@ func describe(d *commonv3.RateLimitDescriptor) *structpb.Struct {
 	return s
 }
 
-// describeLimit returns a limit in the text format of protobuf, without fields that are not set.
-// Protobuf's own formatter deliberately varies its whitespace; describeLimit always returns the
-// same text for the same limit.
+// describeLimit returns a limit in the protobuf text format, without unset fields. Protobuf's own
+// formatter deliberately varies its whitespace; describeLimit always returns the same text for the
+// same limit.
 func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	var fields []string
 	if n := l.GetRequestsPerUnit(); n != 0 {
@@ -68,8 +68,8 @@ func describeLimit(l *commonv3.RateLimitDescriptor_RateLimitOverride) string {
 	return strings.Join(fields, " ")
 }
 
-// mergeInto adds the fields of from to the struct to. Existing fields are kept, and structs in both
-// are merged.
+// mergeInto adds the fields of one struct to another. It keeps the values of existing fields, and
+// merges the fields that are structs in both.
 func mergeInto(to, from *structpb.Struct) {
 	for key, value := range from.GetFields() {
 		there, ok := to.Fields[key]

@@ -15,9 +15,10 @@ const tier = "envoy"
 // the time that the request took.
 //
 // The Route of a verdict and the policy of its rule are the path of the limit in the configuration,
-// such as "messaging.to_number". For a limit that the request contains, they are the domain and
-// "(override)". If no limit matched, the Route is "". These names never contain values from a
-// request, so they can be used as labels. There is no verdict for descriptors with negative hits.
+// such as "messaging.to_number". For a limit that the request contains, they are the domain
+// followed by "(override)". If no limit matched, the Route is "". These names never contain values
+// from a request, so they can be used as labels. There is no verdict for descriptors with negative
+// hits.
 func (s *Service) observe(ctx context.Context, c *call, took time.Duration, err error) {
 	if s.options.Observer == nil {
 		return

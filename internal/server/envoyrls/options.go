@@ -22,7 +22,7 @@ const (
 	// is not charged, except for hits at the end of a stream, which have already been used.
 	Sliding Window = iota
 	// Fixed counts hits as envoyproxy/ratelimit does: in windows that are aligned to the Unix
-	// epoch, and separately for each descriptor, whether it is denied or not.
+	// epoch, and separately for each descriptor, even if it is denied.
 	Fixed
 	// Calendar is like Fixed, but a month is a calendar month in UTC instead of 30 days. It
 	// corresponds to the setting USE_CALENDAR_MONTH_RATE_LIMIT of envoyproxy/ratelimit.
@@ -57,7 +57,7 @@ const (
 	// envoyproxy/ratelimit can be configured to add. [HeaderNames] can rename these fields.
 	HeadersUpstream
 	// HeadersAll adds the fields of HeadersUpstream, and X-RateLimit-Limit, X-RateLimit-Remaining
-	// and X-RateLimit-Reset. If a request is denied, it also adds Retry-After, unless waiting does
+	// and X-RateLimit-Reset. If a request is denied, it also adds Retry-After, unless waiting would
 	// not help. If there is an observer, it also adds X-RateLimit-Denial to denials, with an ID for
 	// "stint why". The values of the reset fields are in seconds from now.
 	HeadersAll
@@ -84,9 +84,10 @@ type Options struct {
 	// StopOverLimit applies to Fixed and Calendar windows: if one descriptor of a request is over
 	// its limit, the other descriptors are not charged, as with
 	// STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT in envoyproxy/ratelimit. All descriptors are checked
-	// before any of them is charged, so concurrent requests may be charged in part. An exceeded
-	// limit in shadow or quota mode also keeps other descriptors from being charged, although it
-	// does not deny the request. Sliding windows have neither problem, and ignore this option.
+	// before any of them is charged. Between these steps, another request can use up a limit, so a
+	// request may still be charged in part. An exceeded limit in shadow or quota mode also keeps
+	// other descriptors from being charged, although it does not deny the request. Sliding windows
+	// have neither problem, and ignore this option.
 	StopOverLimit bool
 	// Failure defines how to answer requests that the store cannot decide. If its Budget is 0, the
 	// budget is 15 ms. With [stint.FailError], these requests fail with UNAVAILABLE, and Envoy
@@ -102,15 +103,16 @@ type Options struct {
 	// of descriptors still show which limits are exceeded.
 	ShadowMode bool
 	// QuotaMode treats every limit as if it were in quota mode, and a descriptor without a limit as
-	// a quota with room. An unlimited descriptor is not a quota.
+	// a quota that is not exceeded. Descriptors that are configured as unlimited do not count as
+	// quotas.
 	QuotaMode bool
 	// Public makes [Service.JSONHandler] serve all callers. By default, it serves only callers on
 	// this host that address it as localhost or by its IP address. Any caller can use up the limits
 	// of any subject. If Public is set, require a token or a certificate in front of the handler.
 	Public bool
-	// NegativeHits allows requests to give hits back. Any caller can then undo all use of a limit,
-	// so set NegativeHits only if every caller, over gRPC and over HTTP, has presented a token or a
-	// certificate.
+	// NegativeHits allows requests with negative hits, which give hits back. Any caller can then
+	// undo all use of a limit, so set NegativeHits only if every caller, over gRPC and over HTTP,
+	// has presented a token or a certificate.
 	NegativeHits bool
 	// Observer receives a [*policy.Verdict] for each descriptor, or a single one for a request that
 	// could not be decided. If Observer is a [policy.Guard], the guard logs the verdicts. Observer

@@ -71,8 +71,8 @@ func readResources(files []reload.File, mergeDomains bool) (*Config, error) {
 	return &r.config, nil
 }
 
-// nodeOf converts a resource to the root node of a file with the same rules. The keys in files have
-// the same names as the fields of resources.
+// nodeOf converts a resource to the root node of a YAML file with the same rules. The keys of such
+// a file have the same names as the fields of a resource.
 func nodeOf(resource []byte) (*yaml.Node, error) {
 	var decoded anypb.Any
 	if err := proto.Unmarshal(resource, &decoded); err != nil {
@@ -82,7 +82,7 @@ func nodeOf(resource []byte) (*yaml.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	rules.Name = "" // files have no name
+	rules.Name = "" // a file has no such key
 	text, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(rules)
 	if err != nil {
 		return nil, err

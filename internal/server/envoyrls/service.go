@@ -29,7 +29,7 @@ type Service struct {
 	config    atomic.Pointer[Config]
 	exchanges sync.Pool
 
-	// amending waits for calls to the store that may continue after their request was answered.
+	// amending tracks calls to the store that may continue after their request has been answered.
 	amending sync.WaitGroup
 
 	complaints, refusals logsample.Sampler
@@ -39,9 +39,9 @@ type Service struct {
 
 var _ rlsv3.RateLimitServiceServer = (*Service)(nil)
 
-// NewService returns a service that decides by config. If config is nil, requests fail with
-// UNAVAILABLE until [Service.Swap] is called. The options must be valid. Call [Service.Close] after
-// the last request.
+// NewService returns a service that applies the limits in config. If config is nil, requests fail
+// with UNAVAILABLE until [Service.Swap] is called. The options must be valid. Call [Service.Close]
+// after the last request.
 func NewService(store stint.Store, config *Config, o Options) *Service {
 	o.fill()
 	s := &Service{store: store, options: o, posts: callers.NewJSON(o.Public, "--envoy-token-file", o.Logger)}
@@ -57,9 +57,9 @@ func NewService(store stint.Store, config *Config, o Options) *Service {
 	return s
 }
 
-// Swap puts config in force, and returns the changes. Requests in progress are decided by the old
-// configuration. A counter belongs to a descriptor and a window, not to a configuration, so a
-// changed limit keeps its history.
+// Swap puts config in force, and returns its fingerprint and the changes. Requests in progress are
+// decided by the old configuration. A counter belongs to a descriptor and a window, not to a
+// configuration, so a changed limit keeps its history.
 func (s *Service) Swap(config *Config) reload.InForce {
 	if s.options.Stats != nil {
 		s.options.Stats.attach(config)
@@ -188,8 +188,8 @@ func (s *Service) decide(ctx context.Context, c *call) error {
 
 // countApart decides a request by fixed windows, which count every descriptor separately.
 //
-// With StopOverLimit, it first peeks at all descriptors. Even so, the peeks charge descriptors that
-// are over their limits (see countFixed), and make refunds.
+// With StopOverLimit, it first peeks at all descriptors, and takes only if all limits have room.
+// The peeks still make refunds, and charge descriptors that are over their limits (see countFixed).
 func (s *Service) countApart(ctx context.Context, c *call) error {
 	if !s.options.StopOverLimit || len(c.items) == 1 {
 		return s.takeApart(ctx, c, anyItem, stint.ModeTake)
@@ -202,7 +202,7 @@ func (s *Service) countApart(ctx context.Context, c *call) error {
 
 func notRefund(it *item) bool { return !it.refund }
 
-// exceeds reports whether an item is over its limit, whether or not that denies the request.
+// exceeds reports whether any item is over its limit, even if that does not deny the request.
 func (c *call) exceeds() bool {
 	return slices.ContainsFunc(c.items, func(it item) bool { return it.over })
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// slide decides a request by sliding windows. It charges either all limits or none. The only
-// exception is chargeUsed.
+// slide decides a request by sliding windows. A denied request is charged only for hits that have
+// already been used (see chargeUsed).
 //
-// Limits in shadow mode never deny, and limits in quota mode deny only if all of them are exceeded.
-// So they cannot be in the same request to the store as the other limits. They are decided later,
-// and charged only if the request is allowed.
+// Limits in shadow mode never deny a request, and limits in quota mode deny it only if all of them
+// are exceeded. So they cannot be in the same request to the store as the other limits. They are
+// decided later, and charged only if the request is allowed.
 func (s *Service) slide(ctx context.Context, c *call) error {
 	if err := s.takeAll(ctx, c); err != nil {
 		return err
@@ -51,15 +51,15 @@ func (s *Service) takeAll(ctx context.Context, c *call) error {
 	return nil
 }
 
-// chargeUsed charges hits at the end of a stream for which there was no room. If the cost of a
-// stream is known only afterward, Envoy sends one request when the stream begins, and another one
+// chargeUsed charges hits at the end of a stream even if there is no room for them. If the cost of
+// a stream is known only afterward, Envoy sends one request when the stream begins, and another one
 // with the hits when the stream ends. By then, the hits have been used, whether or not there is
 // room. The answer is still a denial.
 //
 // A request does not say whether a stream begins or ends. chargeUsed assumes that a limit applies
 // to streams in two cases. In the first case, an earlier request had zero hits, and so only peeked.
-// In the second case, the descriptor has its own number of hits, but an earlier descriptor had none
-// and counted one hit.
+// In the second case, the descriptor has its own number of hits, but an earlier descriptor under
+// the same limit had none, and counted one hit.
 func (s *Service) chargeUsed(ctx context.Context, c *call) {
 	if !c.exceeds() {
 		return
@@ -91,15 +91,15 @@ func (r *rule) note(hits int64, own bool) {
 	}
 }
 
-// used reports whether the hits are assumed to belong to a stream that ends.
+// used reports whether the hits are assumed to belong to a stream that has ended.
 func (it *item) used() bool { return it.rule.looked.Load() || it.own && it.rule.begun.Load() }
 
 func enforced(it *item) bool     { return !it.rule.shadow && !it.quota }
 func inQuotaMode(it *item) bool  { return !it.rule.shadow && it.quota }
 func inShadowMode(it *item) bool { return it.rule.shadow }
 
-// takeTogether decides the items whose limits must all have room, in one request to the store. If
-// there are more counters than a request can have claims, it sends several requests, one after
+// takeTogether decides the items whose limits must all have room. It sends a single request to the
+// store or, if there are more counters than a request can have claims, several requests, one after
 // another. If one of them is denied, it gives back all charges. It returns the charges that remain.
 func (s *Service) takeTogether(ctx context.Context, c *call) ([]stint.Charge, error) {
 	heads := c.counters(enforced)

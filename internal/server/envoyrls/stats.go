@@ -27,8 +27,8 @@ type counts struct{ total, over, near, within, shadow prometheus.Counter }
 
 const statsPrefix = "ratelimit_service_"
 
-// NewStats returns Stats with all counters at zero. near is a share of every limit: hits above this
-// share count as near the limit.
+// NewStats returns Stats with all counters at zero. near is a fraction of every limit; hits above
+// this fraction count as near the limit.
 func NewStats(near float64) *Stats {
 	method := prometheus.Labels{"grpc_method": "ShouldRateLimit"}
 	counter := func(name, help string, labels prometheus.Labels) prometheus.Counter {
@@ -98,7 +98,7 @@ func (s *Stats) count(c *call, took time.Duration, err error) {
 	}
 	for i := range c.items {
 		it := &c.items[i]
-		if !it.counted() || it.refund || it.rule.counts == nil { // a limit from a request has no counters
+		if !it.counted() || it.refund || it.rule.counts == nil { // a limit that a request contains has no metrics
 			continue
 		}
 		n, hits := it.rule.counts, float64(it.hits)

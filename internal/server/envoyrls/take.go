@@ -139,8 +139,9 @@ func (s *Service) takeInOrder(ctx context.Context, c *call, i int, mode stint.Mo
 func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.Mode) error {
 	asked := s.options.Now()
 	if s.options.Window != Sliding && it.neverFits() {
-		// If the limit is zero, it.claim has a limit with room for one hit, and this hit must be
-		// charged even in a peek. Otherwise, the cost of it.claim is 0, and nothing is charged.
+		// For a limit of zero, it.claim returns a claim with room for one hit, and this hit must be
+		// charged even if the item would only be peeked at. For any other limit, the claim has a
+		// cost of 0, so nothing is charged.
 		mode = stint.ModeTake
 	}
 	it.asked[0] = it.claim(s.options.Window)
@@ -159,7 +160,7 @@ func (s *Service) takeAlone(ctx context.Context, c *call, it *item, mode stint.M
 }
 
 // use sets the usage of the item to the kth usage of a decision. If the store could not decide, the
-// limit counts as used up until the request may be repeated.
+// limit counts as exhausted until the request may be repeated.
 func (it *item) use(d *stint.Decision, k int) {
 	if usages := d.Usages(); k < len(usages) {
 		it.usage = usages[k]

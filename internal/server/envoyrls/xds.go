@@ -61,9 +61,9 @@ type XDSConfig struct {
 	Logger   *slog.Logger
 }
 
-// XDS receives rules from a server, as a client of the state-of-the-world protocol. If rules have
-// mistakes, it refuses them and reports all mistakes to the server. The last good rules stay in
-// force, even without a connection. It is safe for concurrent use.
+// XDS receives rules from a server, as a client of the state-of-the-world xDS protocol. If rules
+// have mistakes, it refuses them and reports the mistakes to the server. The last good rules stay
+// in force, even without a connection. It is safe for concurrent use.
 type XDS struct {
 	c        XDSConfig
 	received atomic.Pointer[[]reload.File]
@@ -76,7 +76,7 @@ type XDS struct {
 	losses logsample.Sampler
 }
 
-// NewXDS returns a client. It does not connect before [XDS.Run] is called.
+// NewXDS returns a client. It does not connect until [XDS.Run] is called.
 func NewXDS(c XDSConfig) *XDS {
 	c.MaxMessage = cmp.Or(c.MaxMessage, maxSize)
 	x := &XDS{c: c, dial: dial, broken: errors.New("not connected yet")}
@@ -130,8 +130,8 @@ const (
 	// Otherwise, a server that closes each connection right after it has sent the rules would get a
 	// new connection every minRetry.
 	lasting = time.Second
-	// refusedTime is the wait before the same rules are refused again, because some servers then
-	// immediately send them again.
+	// refusedTime is the wait before rules are refused for the same mistakes again. Some servers
+	// send rules again as soon as they are refused.
 	refusedTime = 500 * time.Millisecond
 )
 
@@ -204,7 +204,7 @@ func (x *XDS) follow(ctx context.Context) error {
 	// rules. It cannot be "", because go-control-plane uses it when there are no rules.
 	request := &discoveryv3.DiscoveryRequest{Node: x.node(), TypeUrl: resourceType, VersionInfo: "none"}
 	for {
-		// After an io.EOF, Recv returns why the stream has ended.
+		// If Send returns io.EOF, Recv returns the error that ended the stream.
 		if err := stream.Send(request); err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
@@ -220,8 +220,8 @@ func (x *XDS) follow(ctx context.Context) error {
 	}
 }
 
-// answer puts the received rules in force or refuses them. It changes next, the next request, so
-// that it acknowledges or refuses them.
+// answer puts the received rules in force or refuses them, and updates the next request to the
+// server accordingly.
 func (x *XDS) answer(ctx context.Context, response *discoveryv3.DiscoveryResponse, next *discoveryv3.DiscoveryRequest) {
 	refused := next.GetErrorDetail().GetMessage()
 	next.ResponseNonce, next.ErrorDetail = response.GetNonce(), nil
@@ -299,8 +299,8 @@ func (x *XDS) dialOptions() ([]grpc.DialOption, error) {
 	}, nil
 }
 
-// dial connects over TCP. Keep-alive probes of TCP detect a dead host earlier than gRPC pings do.
-// The pings detect a server that hangs, or a server that is dead behind a proxy.
+// dial connects over TCP. TCP keep-alive probes detect a dead host sooner than gRPC pings do. The
+// pings detect a server that hangs, or that is dead behind a proxy.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
 		Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 4}}
