@@ -19,9 +19,9 @@ type Count struct {
 	// scopes of the counts begin with Scope and a colon.
 	Scope   string
 	Divided bool
-	// Shadow reports that the rule is not enforced for the subject.
+	// Shadow reports whether the rule is not enforced for the subject.
 	Shadow bool
-	// Bans reports that bans apply to the count, including bans that an operator makes.
+	// Bans reports whether bans apply to the count, including bans that an operator makes.
 	Bans bool
 }
 
@@ -101,7 +101,7 @@ func tierScopes(spec *policy.Spec, t *policy.Tier) []string {
 	return []string{cmp.Or(t.Scope, globalScope)}
 }
 
-// routesOf returns the routes that requests of a tier may have. If of is not nil, routesOf returns
+// routesOf returns the routes that requests of a tier may have. Given a policy, routesOf returns
 // only the routes of requests to which this policy applies.
 func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 	var names []string
@@ -124,8 +124,8 @@ func routesOf(spec *policy.Spec, t *policy.Tier, of *policy.Policy) []string {
 // maxScopes is the maximum number of scopes of a policy that are listed individually.
 const maxScopes = 64
 
-// policyScopes returns the scopes of a policy for a tier. If they are unknown or too many, it
-// returns the policy's name and false.
+// policyScopes returns the scopes in which a policy counts the requests of a tier. If they are
+// unknown or too many, it returns the policy's name and false.
 func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string, bool) {
 	scopes := []string{p.Name}
 	for _, per := range p.Per {
@@ -144,8 +144,8 @@ func policyScopes(spec *policy.Spec, p *policy.Policy, t *policy.Tier) ([]string
 	return scopes, true
 }
 
-// valuesOf returns the values that an attribute, such as "method", may have in requests of a tier
-// to which a policy applies. It returns nil if they are unknown.
+// valuesOf returns the values that an attribute, such as "method", may have in those requests of a
+// tier that a policy applies to. It returns nil if they are unknown.
 func valuesOf(spec *policy.Spec, per string, p *policy.Policy, t *policy.Tier) []string {
 	switch per {
 	case "route":

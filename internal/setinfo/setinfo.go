@@ -46,7 +46,7 @@ func FailureOf(set *policy.Set, policyName, tierName string) stint.FailurePolicy
 	return spec.Failure
 }
 
-// EstimatesOf returns a policy's settings for requests whose cost is known only afterwards: the
+// EstimatesOf returns a policy's settings for requests whose cost is known only afterward: the
 // estimated costs by budget name, and the hold.
 func EstimatesOf(set *policy.Set, policyName string) (costs stint.Costs, hold time.Duration) {
 	for _, p := range set.Spec().Policies {

@@ -61,9 +61,9 @@ func (x *requestState) failed() bool {
 	return x.cause != nil && x.status >= http.StatusInternalServerError || !x.returned && !x.abandoned()
 }
 
-// sampleRefusal reports whether to log a refused request. It returns the number of refused requests
-// that have not been logged since the last logged one. It allows maxRefusals denials per second or,
-// if that is more, as many as the configuration allows to be logged.
+// sampleRefusal reports whether to log a refused request, and returns the number of refused
+// requests that have not been logged since the last one that was. It allows maxRefusals log records
+// per second or, for denials, the maximum in the configuration if that is larger.
 func (x *requestState) sampleRefusal() (unlogged int64, ok bool) {
 	g := x.gateway
 	if x.verdict == nil {
@@ -129,8 +129,8 @@ func (x *requestState) attrs(list []slog.Attr) []slog.Attr {
 	return list
 }
 
-// loggable returns s in a form that is safe to log: printable ASCII on one line. most is the
-// maximum length of s in bytes, before it is escaped.
+// loggable returns s in a form that is safe to log: printable ASCII on one line. Before it escapes
+// s, it cuts s to the given number of bytes.
 func loggable(s string, most int) string {
 	cut := len(s) > most
 	if cut {

@@ -33,7 +33,8 @@ var (
 	timeoutProblem  = problem{http.StatusGatewayTimeout, "gateway_timeout", "The upstream did not answer in time."}
 )
 
-// fail answers a request if the gateway could not forward the request or the response.
+// fail answers a request that the gateway could not forward, or whose response it could not
+// forward.
 func fail(w http.ResponseWriter, r *http.Request, err error) {
 	x := stateOf(r.Context())
 	if x.conn != nil { // no HTTP answer is possible after an upgrade
@@ -85,7 +86,7 @@ func isTimeout(err error) bool {
 
 func (x *requestState) answer(w http.ResponseWriter, p *problem, cause error) {
 	x.cause, x.id = cause, rand.Text()
-	maps.Copy(w.Header(), x.fields) // an informational response clears them
+	maps.Copy(w.Header(), x.fields) // forwarding an informational response clears them
 	answer.JSON(w, p.status, struct {
 		answer.Problem
 		RequestID string `json:"request_id"`

@@ -99,7 +99,8 @@ func (b *body) leave() {
 	b.conn, b.timeout = nil, 0
 }
 
-// setDeadline does nothing if the writer does not support deadlines.
+// setDeadline sets the deadline for reading the body. It does nothing after leave has been called,
+// or if the writer does not support deadlines.
 func (b *body) setDeadline(at time.Time) {
 	if b.conn != nil {
 		_ = b.conn.SetReadDeadline(at)
@@ -142,9 +143,9 @@ func (x *requestState) watchBody(r *http.Request) {
 	r.Body = x.body
 }
 
-// checkTrailers removes unannounced trailers, because they could set the length of a message;
-// net/http removes them for the same reason. It also removes aliases (see dropAliases) and, unless
-// the peer is a trusted proxy, reserved trailers.
+// checkTrailers removes unannounced trailers, because they could contain a Content-Length; net/http
+// keeps such fields out of announced trailers only. It also removes aliases (see dropAliases) and,
+// unless the peer is a trusted proxy, reserved trailers.
 func (x *requestState) checkTrailers(trailers, announced http.Header) {
 	for name := range trailers {
 		if _, ok := announced[name]; !ok {

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/syntax"
 )
 
-// Defaults of a [config.Gateway].
+// Default values for a [config.Gateway].
 const (
 	DefaultDialTimeout           = 5 * time.Second
 	DefaultTLSHandshakeTimeout   = 5 * time.Second

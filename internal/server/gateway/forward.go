@@ -15,8 +15,8 @@ import (
 // trusted proxies may set them.
 type reserved map[string]bool
 
-// newReserved returns a set of the fields that are always reserved, the fields from which set takes
-// claims and client addresses, and the fields in others.
+// newReserved returns the reserved fields: those in alwaysReserved, those from which the policies
+// take claims and client addresses, and the other fields that the caller lists.
 func newReserved(set *policy.Set, others []string) reserved {
 	f := reserved{}
 	for _, name := range slices.Concat(alwaysReserved, slices.Collect(maps.Values(set.Spec().Claims)),
@@ -155,7 +155,7 @@ func (x *requestState) setForwarded(h http.Header, in *http.Request) {
 	}
 }
 
-// forwardedNode formats an address for the field Forwarded (RFC 7239, section 6).
+// forwardedNode formats an address for the Forwarded header field (RFC 7239, section 6).
 func forwardedNode(a netip.Addr) string {
 	if a.Is6() {
 		return `"[` + a.String() + `]"`
@@ -171,5 +171,6 @@ func add(h http.Header, name, value string) {
 	h[name] = []string{value}
 }
 
-// trusted reports whether the peer is a trusted proxy in the set that decided the request.
+// trusted reports whether the peer is a trusted proxy according to the set that decided the
+// request.
 func (x *requestState) trusted() bool { return x.verdict.Set.Trusts(x.peer) }

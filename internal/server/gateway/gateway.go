@@ -36,7 +36,7 @@ type Gateway struct {
 }
 
 // New returns a gateway that forwards the requests that guard allows. If guard gets a new set, the
-// gateway settings in that set apply from the next request on. The error lists every mistake in c.
+// gateway settings in that set apply to all later requests. The error lists every mistake in c.
 func New(guard *policy.Guard, c config.Gateway) (*Gateway, error) {
 	if err := Validate(&c); err != nil {
 		return nil, err
@@ -115,9 +115,9 @@ func (g *Gateway) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// accept checks the header of a response before the gateway forwards the response. It replaces the
-// upstream's fields about limits with the middleware's fields. It sets the middleware's fields
-// again, because an informational response clears them.
+// accept checks the header of a response before the gateway forwards the response. It removes the
+// upstream's values of the header fields that the middleware has set, and sets the middleware's
+// values again, because forwarding an informational response clears them.
 func accept(resp *http.Response) error {
 	x := stateOf(resp.Request.Context())
 	if resp.StatusCode == http.StatusSwitchingProtocols && !x.upgrade {

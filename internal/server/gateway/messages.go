@@ -6,8 +6,8 @@ import (
 )
 
 // messages tracks the messages in the body of a gRPC request. Each message begins with five bytes
-// that include its length. Between two messages, a client may be silent for any time. A nil
-// *messages tracks nothing.
+// that include its length. Between two messages, a client may be silent for any length of time. A
+// nil *messages tracks nothing.
 type messages struct {
 	head [5]byte
 	read int   // bytes of the head read so far

@@ -30,7 +30,8 @@ type requestState struct {
 	limited bool
 	policy  string // the policy that limited the request
 	route   *route
-	// forwarded receives the upstream's response. fields are the header fields about limits.
+	// forwarded receives the upstream's response. fields are the header fields that the middleware
+	// has set.
 	forwarded http.ResponseWriter
 	fields    http.Header
 	body      *body

@@ -38,7 +38,7 @@ func newRoute(r *config.Route) *route {
 	return n
 }
 
-// routes maps hosts to their routes, with the longest prefix first.
+// routes maps each host to its routes, sorted by prefix length, longest first.
 type routes map[string][]*route
 
 // add adds a route. If another route matches the same requests, it adds nothing and returns false.
@@ -147,8 +147,8 @@ func encoded(path string, n int) int {
 }
 
 // ambiguity returns a problem if an upstream could read r differently than the policies did, and
-// otherwise nil. It also returns a problem for requests that net/http cannot send, because their
-// errors would look like a fault of the upstream.
+// otherwise nil. It also returns a problem for requests that net/http cannot send, because the
+// upstream would be blamed for their errors.
 func ambiguity(r *http.Request, passUnusual bool) *problem {
 	switch {
 	case !syntax.IsToken(r.Method): // net/http does not check the method in HTTP/2

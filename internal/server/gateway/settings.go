@@ -8,7 +8,7 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// settings are the gateway's settings while a set is in force. Settings of the program take
+// settings are the gateway's settings while a set is in force. Settings passed to [New] take
 // precedence over settings in the set, which take precedence over defaults.
 type settings struct {
 	config.Gateway

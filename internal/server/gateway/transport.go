@@ -14,7 +14,8 @@ const (
 	// continueTimeout is the maximum time to wait for an upstream to ask for the body of a request
 	// with "Expect: 100-continue".
 	continueTimeout = time.Second
-	// pingAfter and pingTimeout are the settings that detect dead HTTP/2 connections.
+	// An HTTP/2 connection is pinged if it has received nothing for pingAfter, and closed if the
+	// answer takes longer than pingTimeout.
 	pingAfter   = 15 * time.Second
 	pingTimeout = 10 * time.Second
 )

@@ -17,8 +17,8 @@ type upgrades struct {
 	serving sync.WaitGroup
 }
 
-// add registers a connection. close then closes the connection and waits for its handler, which
-// must call remove when it ends. After close, add returns errClosed.
+// add registers a connection, so that close closes it and waits for its handler. The handler must
+// call remove when it ends. After close, add returns errClosed.
 func (u *upgrades) add(conn net.Conn) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
