@@ -19,11 +19,11 @@ import (
 // ErrUnknownSubject is the error for a subject of a type that no tier or policy counts.
 var ErrUnknownSubject = errors.New("the configuration does not count subjects of this kind")
 
-// Subject converts text that an operator has entered to the subject that is counted:
-// "ip:2001:db8::7" to "ip:2001:db8::/64", and "apikey:" with a key to "apikey:" with the key's
-// hash. A subject that Subject has returned stays unchanged. The note explains the conversion and
-// can be shown after the subject, as in "ip:2001:db8::/64: 2001:db8::7 is counted under it". The
-// note is "" if there is nothing to explain.
+// Subject converts text entered by an operator into the subject that is counted: "ip:2001:db8::7"
+// into "ip:2001:db8::/64", and "apikey:" with a key into "apikey:" with the key's hash. A subject
+// that Subject has returned stays unchanged. The note explains the conversion and can be shown
+// after the subject, as in "ip:2001:db8::/64: 2001:db8::7 is counted under it". The note is "" if
+// there is nothing to explain.
 //
 // The error is [ErrUnknownSubject], or a [*stint.InvalidError] that says how to fix the text.
 //
@@ -56,8 +56,8 @@ func Subject(set *policy.Set, text string) (subject, note string, err error) {
 	return string(b), note, err
 }
 
-// read converts text that an operator has entered to the identifier under which requests are
-// counted, and appends this identifier to b.
+// read appends to b the identifier under which requests are counted, given the text that an
+// operator has entered.
 func read(b []byte, spec *policy.Spec, id *policy.Identity, text string) (_ []byte, note string, err error) {
 	switch {
 	case len(id.All) > 0:

@@ -4,8 +4,8 @@ import "container/heap"
 
 // alive finds the largest number of subjects that Redis would store at the same time.
 type alive struct {
-	expiries expiries // one for each subject that had not expired at the last call of advance
-	advanced int64    // time of the last call of advance; all times are in Unix microseconds
+	expiries expiries // one for each subject that had not expired at the last call to advance
+	advanced int64    // time of the last call to advance; all times are in Unix microseconds
 	most     int64
 	mostAt   int64
 }

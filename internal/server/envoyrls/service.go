@@ -92,7 +92,7 @@ func (s *Service) LimitsOf(subject string) (rule string, limits []stint.Limit) {
 	return found.key, found.limits[s.options.Window]
 }
 
-// Close waits, for one second at most, for calls to the store that continue after their request was
+// Close waits at most one second for calls to the store that continue after their request has been
 // answered. Call Close after all requests have been answered, and before the store is closed.
 func (s *Service) Close() error {
 	s.amending.Wait()

@@ -55,7 +55,7 @@ type XDSConfig struct {
 
 	// Use puts a configuration in force.
 	Use func(*Config) reload.InForce
-	// Reloaded is called after every change of the rules and after every refused change. The first
+	// Reloaded is called after every change to the rules and after every refused change. The first
 	// rules count as a change.
 	Reloaded func(reload.Result)
 	Logger   *slog.Logger
@@ -126,9 +126,9 @@ const (
 	maxRetry = 800 * time.Millisecond
 	// connectTime is the timeout for connecting, including TLS.
 	connectTime = 5 * time.Second
-	// lasting is the time that a connection must last before the next wait is minRetry again.
-	// Otherwise, a server that closes each connection right after it has sent the rules would get a
-	// new connection every minRetry.
+	// lasting is how long a connection must last for the next wait to be minRetry again. Otherwise,
+	// a server that closes each connection right after it has sent the rules would get a new
+	// connection every minRetry.
 	lasting = time.Second
 	// refusedTime is the wait before rules are refused for the same mistakes again. Some servers
 	// send rules again as soon as they are refused.

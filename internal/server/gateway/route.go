@@ -133,8 +133,8 @@ func join(base, path string) string {
 	return strings.TrimSuffix(base, "/") + "/" + strings.TrimPrefix(path, "/")
 }
 
-// encoded returns the length of the part of path, an encoded path, that encodes the first n bytes
-// of the decoded path.
+// encoded returns the length of the prefix of an encoded path that encodes the first n bytes of the
+// decoded path.
 func encoded(path string, n int) int {
 	at := 0
 	for ; n > 0 && at < len(path); n-- {

@@ -25,7 +25,7 @@ const (
 type timeouts struct{ dial, responseHeader time.Duration }
 
 // transports holds a transportPair for each combination of timeouts that any route has used, so
-// that connections survive a change of the routes.
+// that connections survive a change to the routes.
 type transports struct {
 	config *config.Gateway
 	mu     sync.Mutex

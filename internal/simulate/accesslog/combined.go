@@ -74,7 +74,7 @@ const (
 	raw                    // as written by Traefik and Envoy: quotes and backslashes stand for themselves
 )
 
-// quotingOf returns how the values in a line are quoted. It recognizes lines of Traefik, which are
+// quotingOf returns how the values in a line are quoted. It recognizes Traefik lines, which are
 // raw, by their end: the URL of a server and a duration, such as "http://10.0.0.1:80" 12ms.
 func quotingOf(line string) quoting {
 	if start, ok := strings.CutSuffix(line, "ms"); ok &&
@@ -185,7 +185,8 @@ func (r *Record) readStatus(s string) (rest string, ok bool) {
 	return rest, ok
 }
 
-// readNumber reads a number of 0 or more. It reads "-", which stands for an unknown number, as 0.
+// readNumber parses a non-negative integer. It returns 0 for "-", which stands for an unknown
+// number.
 func readNumber(s string) (n int64, ok bool) {
 	if s == "-" {
 		return 0, true
@@ -194,8 +195,8 @@ func readNumber(s string) (n int64, ok bool) {
 	return int64(u), err == nil
 }
 
-// cutQuoted cuts a space and a value in quotes from the beginning of s. It returns the value
-// without its quotes, and the rest of s.
+// cutQuoted cuts a space and a quoted value from the beginning of s. It returns the value without
+// its quotes, and the rest of s.
 func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	s, ok = strings.CutPrefix(s, ` "`)
 	if !ok {
@@ -212,9 +213,9 @@ func (r *Record) cutQuoted(s string, q quoting) (value, rest string, ok bool) {
 	return value, rest, true
 }
 
-// closingQuote returns the index of the quote that ends a value, or -1. This is the first quote
-// that is not escaped: the number of backslashes before it is even. If q is raw, it is the first
-// quote that is followed by the end of the line, a number or another value.
+// closingQuote returns the index of the quote that ends a value, or -1 if there is none. If q is
+// escaped, this is the first quote with an even number of backslashes, or none, before it. If q is
+// raw, it is the first quote that is followed by the end of the line, a number or another value.
 func closingQuote(s string, q quoting) int {
 	for i := 0; ; i++ {
 		next := strings.IndexByte(s[i:], '"')

@@ -22,6 +22,6 @@
 //	}
 //
 // To add a format, implement [Format] as in combined.go, and list it in format.go. A format in JSON
-// needs only a list of keys, in mapping.go. Also add its name to the help of the flag --format of
-// cmd/stint.
+// needs only a list of keys, in mapping.go. Also add its name to the help text of the --format flag
+// in cmd/stint.
 package accesslog

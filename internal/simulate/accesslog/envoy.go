@@ -72,7 +72,7 @@ func (envoyText) Parse(line []byte, r *Record) error {
 	return nil
 }
 
-// cutWords returns the words before the next value in quotes, and the text from that value on.
+// cutWords returns the words before the next quoted value, and the text from that value on.
 func cutWords(text string) (words []string, rest string) {
 	end := max(strings.Index(text, ` "`), 0)
 	return strings.Fields(text[:end]), text[end:]

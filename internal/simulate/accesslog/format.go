@@ -108,7 +108,8 @@ func (d *detector) Parse(line []byte, r *Record) error {
 	return err
 }
 
-// unknown returns an error with advice if no line could be read, and nil otherwise.
+// unknown returns an error with advice if there were lines but none could be read, and nil
+// otherwise.
 func (d *detector) unknown() error {
 	if d.found || d.first == nil {
 		return nil

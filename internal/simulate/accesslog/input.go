@@ -101,8 +101,9 @@ func (in *input) unsupported(command string) error {
 		command, command, file)
 }
 
-// next returns the next line that is not empty. It is valid until the next call. The error is
-// tooLong for a line above maxLine, and io.EOF after the last line.
+// next returns the next line that is not empty. It is valid until the next call. For a line longer
+// than maxLine, it returns only the beginning, and the error tooLong. After the last line, it
+// returns io.EOF.
 func (in *input) next() ([]byte, error) {
 	for {
 		line, err := in.lines.ReadSlice('\n')

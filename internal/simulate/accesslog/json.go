@@ -12,8 +12,8 @@ import (
 
 const brokenJSON = reason("the line is not a JSON object")
 
-// jsonFormat reads lines of JSON objects. It skips all values that are not wanted, so it takes two
-// thirds of the time that package encoding/json takes to fill a struct.
+// jsonFormat reads lines that are JSON objects. It skips all values that are not wanted, so it
+// takes two thirds of the time that package encoding/json takes to fill a struct.
 type jsonFormat struct {
 	text   Format // format of lines that are not JSON; may be nil
 	root   node
@@ -29,7 +29,7 @@ type jsonFormat struct {
 // part describes a part of a record, and the values that it can come from.
 type part struct {
 	name   string // name of the header or claim; "" for other parts
-	broken reason // error for an invalid value; set only for numbers of tokens
+	broken reason // error for an invalid value; set only for token counts
 	values []*node
 }
 
@@ -159,8 +159,8 @@ func (f *jsonFormat) readPath(r *Record) error {
 	return f.noPath
 }
 
-// readHeaders reads the object that holds all headers, except the headers that are mapped
-// separately. The value of a header may be an array.
+// readHeaders reads the object that holds all headers. It skips headers that have already been read
+// from separate paths. The value of a header may be an array.
 func (f *jsonFormat) readHeaders(r *Record) {
 	mapped := r.Headers
 	for _, v := range f.all.values {
@@ -181,7 +181,8 @@ func (f *jsonFormat) readHeaders(r *Record) {
 	}
 }
 
-// addValues adds a header field. If lines is an array, it adds a field for each element.
+// addValues adds a header field with a JSON value. If the value is an array, it adds a field for
+// each element.
 func (r *Record) addValues(name string, lines []byte) {
 	line, rest := lines, []byte(nil)
 	if lines[0] == '[' {

@@ -14,7 +14,8 @@ type node struct {
 	raw    []byte           // the value as written in the line
 }
 
-// at returns the node that keys lead to. If there is none, at adds it.
+// at returns the node that a path of keys leads to. It adds the nodes that are missing on this
+// path.
 func (n *node) at(keys []string) *node {
 	for _, key := range keys {
 		if n.below == nil {
@@ -51,8 +52,8 @@ func (n *node) read(object []byte) {
 	}
 }
 
-// find returns the node below a key in quotes, or nil. Like package encoding/json, it prefers an
-// exact match, but also accepts a key in different case.
+// find returns the child node for a quoted key, or nil if there is none. Like package
+// encoding/json, it prefers an exact match, but also accepts a key that differs only in case.
 func (n *node) find(key []byte) *node {
 	name := key[1 : len(key)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {

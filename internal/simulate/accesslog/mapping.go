@@ -17,7 +17,7 @@ type Mapping struct{ paths []partPath }
 // partPath is the path of keys to a part of a record. If a part has several paths, they are tried
 // in order.
 type partPath struct {
-	part string // one of parts, "header" or "claim"
+	part string // an element of parts, or "header" or "claim"
 	name string // name of the header or claim
 	keys []string
 }
@@ -33,7 +33,7 @@ const (
 	partModel     = "model"
 )
 
-// parts lists all parts except those with a name, header:NAME and claim:NAME.
+// parts lists all parts except header:NAME and claim:NAME, which have names.
 var parts = []string{"time", "client", "user", "method", "host", "path", "request", "status", "bytes", "headers",
 	partInput, partOutput, partCached, partMaxOutput, partModel}
 
@@ -41,14 +41,14 @@ var parts = []string{"time", "client", "user", "method", "host", "path", "reques
 //
 //	time=ts,client=request.remote_ip,header:X-Api-Key=request.headers.X-Api-Key,claim:plan=plan
 //
-// It is a list of parts, each with the keys that lead to it. Dots separate the keys of nested
-// objects; a backslash before a dot makes it part of a key. The parts are time, client, user,
-// method, host, path (with or without a query), request (a whole request line, if there is no
+// It is a list of parts, each with the path of keys that leads to it. Dots separate the keys of
+// nested objects; a backslash before a dot makes it part of a key. The parts are time, client,
+// user, method, host, path (with or without a query), request (a whole request line, if there is no
 // path), status, bytes, headers (an object with all headers), header:NAME (a single header) and
 // claim:NAME (a single claim). For requests to language models, there are also input_tokens,
 // output_tokens, cached_tokens, max_output (the maximum number of output tokens that the request
-// sets) and model. If a part is mapped several times, the first key with a value counts. If a value
-// is an array, its first element counts. All mistakes are reported together.
+// sets) and model. If a part is mapped several times, the first path with a value is used. If the
+// value of a part is an array, its first element is used. All mistakes are reported together.
 func ParseMapping(text string) (Mapping, error) {
 	var m Mapping
 	var errs []error
@@ -117,8 +117,8 @@ func splitKeys(path string) []string {
 	return keys
 }
 
-// contradicts reports whether one of the paths is the beginning of the other one. They cannot be
-// used together, because one path expects a value where the other expects an object.
+// contradicts reports whether one of the paths is a proper prefix of the other. Such paths cannot
+// be used together, because one expects a value where the other expects an object.
 func (p partPath) contradicts(q partPath) bool {
 	shared := min(len(p.keys), len(q.keys))
 	return len(p.keys) != len(q.keys) && slices.Equal(p.keys[:shared], q.keys[:shared])
@@ -155,7 +155,7 @@ var jsonMappings = map[string]string{
 		method=RequestMethod, host=RequestHost, host=RequestAddr, path=RequestPath, status=DownstreamStatus,
 		bytes=DownstreamContentSize, header:Referer=request_Referer, header:User-Agent=request_User-Agent,
 		header:X-Forwarded-For=request_X-Forwarded-For, header:X-Request-Id=request_X-Request-Id`,
-	// These keys are common names for the variables of nginx, and names that libraries use.
+	// These keys are common names for nginx variables, and names that libraries use.
 	"json": `time=time, time=timestamp, time=@timestamp, time=ts, time=time_iso8601, time=time_local,
 		time=msec, client=client_ip, client=remote_addr, client=remote_ip, client=client, client=ip,
 		user=user, user=remote_user, method=method, method=request_method, method=http_method,

@@ -20,7 +20,7 @@ type Record struct {
 	// User is the user according to the logging server, or "". The server may not have
 	// authenticated the user.
 	User string
-	// Method is "" if the log does not have it. Lines of Apache and nginx always have it.
+	// Method is "" if the log does not have it. Apache and nginx lines always have it.
 	Method string
 	// Host is the host of the request, with the port if the log has it; "" if it is unknown.
 	Host string
@@ -55,7 +55,7 @@ type Tokens struct {
 	// request allows for its answer. MaxOutput is that maximum; 0 if the request sets none.
 	Bounded   bool
 	MaxOutput int64
-	// Model is the model; "" if the line does not name it.
+	// Model is the name of the model; "" if the line does not have it.
 	Model string
 }
 
@@ -65,7 +65,8 @@ type Field struct{ Name, Value string }
 // UserClaim is the name of the claim that holds the user in the log.
 const UserClaim = "user"
 
-// Claim returns a claim, or "". A claim from the mapping takes precedence over the user in the log.
+// Claim returns the value of a claim, or "" if the record does not have it. For [UserClaim], a
+// claim from the mapping takes precedence over the user in the log.
 func (r *Record) Claim(name string) string {
 	for i := range r.Claims {
 		if f := &r.Claims[i]; f.Name == name {
@@ -91,7 +92,7 @@ func (r *Record) keep(text []byte) string {
 	return r.since(start)
 }
 
-// since returns everything that was appended to the memory from start on.
+// since returns the part of the memory that begins at index start, as a string.
 func (r *Record) since(start int) string {
 	return unsafe.String(unsafe.SliceData(r.memory[start:]), len(r.memory)-start)
 }

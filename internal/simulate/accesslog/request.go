@@ -20,8 +20,9 @@ const (
 	brokenTarget  = reason("the target of the request is not a valid URL")
 )
 
-// readRequest reads a request line such as "GET /a HTTP/1.1" like a Go server. It rejects what a Go
-// server rejects, such as HTTP/0.9 and TLS handshakes, because no limiter would see such requests.
+// readRequest reads a request line such as "GET /a HTTP/1.1" as a Go server does. It rejects what a
+// Go server rejects, such as HTTP/0.9 and TLS handshakes, because no limiter would see such
+// requests.
 func (r *Record) readRequest(line string) error {
 	if line == "" || line == "-" {
 		return noRequest
@@ -38,9 +39,9 @@ func (r *Record) readRequest(line string) error {
 	return r.readTarget(target)
 }
 
-// readTarget reads the target of a request. Most targets are a path that needs no decoding, with or
-// without a query. For such a target, it does not call package net/url, which is slower and
-// allocates.
+// readTarget reads the target of a request. Most targets consist of a path that needs no decoding
+// and perhaps a query. For such targets, readTarget does not use package net/url, which is slower
+// and allocates.
 func (r *Record) readTarget(target string) error {
 	path, query, _ := strings.Cut(target, "?")
 	if strings.HasPrefix(path, "/") && isLiteral(path) && !hasControl(query) {

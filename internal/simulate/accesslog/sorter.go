@@ -20,13 +20,13 @@ func (h *held) compare(other *held) int {
 	return cmp.Or(cmp.Compare(h.At, other.At), cmp.Compare(h.line, other.line))
 }
 
-// sorter sorts the records of one input. Because the records are nearly in order, it appends most
+// sorter sorts the records of one input. Because the records arrive nearly sorted, it appends most
 // of them to its queue, and inserts the others near the end.
 type sorter struct {
 	slack   int64
 	max     int     // maximum number of records held
 	removed int64   // time of the last record that was removed
-	queue   []*held // records held, in order
+	queue   []*held // records held, sorted by time and line number
 	head    int     // index of the first record in the queue
 	spare   []*held
 }

@@ -33,7 +33,7 @@ type Options struct {
 // Source reads logs, and merges their records by time. Only Close may be called concurrently with
 // other methods.
 type Source struct {
-	inputs  []*input // inputs with records left, the earliest first
+	inputs  []*input // inputs with records left, sorted with byFirstRecord
 	all     []*input // all inputs, in the order of the paths
 	stats   Stats
 	unsized bool // whether the size of some input is unknown
@@ -192,7 +192,8 @@ func (s *Source) Stats() Stats {
 	return stats
 }
 
-// Close closes the files. It may be called more than once. A running Next may return an error.
+// Close closes the files. It may be called more than once. A call to Next that is in progress may
+// return an error.
 func (s *Source) Close() error {
 	if s.closed.Swap(true) {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Years outside this range cannot be request times. All times within the range fit into Unix
-// nanoseconds.
+// Times before firstYear or after lastYear cannot be the times of requests. All other times can be
+// represented in Unix nanoseconds.
 const (
 	firstYear = 1970
 	lastYear  = 2261
@@ -78,7 +78,8 @@ func twoDigits(s string) int {
 	return int(tens)*10 + int(ones)
 }
 
-// monthOf returns the month whose name begins with the three letters s, or 0.
+// monthOf returns the month with the given English abbreviation, such as "Oct", or 0 if there is
+// none.
 func monthOf(s string) time.Month {
 	const names = "JanFebMarAprMayJunJulAugSepOctNovDec"
 	for i := 0; i < len(names); i += 3 {
