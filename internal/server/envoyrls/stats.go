@@ -98,7 +98,8 @@ func (s *Stats) count(c *call, took time.Duration, err error) {
 	}
 	for i := range c.items {
 		it := &c.items[i]
-		if !it.counted() || it.refund || it.rule.counts == nil { // a limit that a request contains has no metrics
+		// A limit that a request contains has no metrics, so its counts are nil.
+		if !it.counted() || it.refund || it.rule.counts == nil {
 			continue
 		}
 		n, hits := it.rule.counts, float64(it.hits)
