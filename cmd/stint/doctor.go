@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -97,9 +98,9 @@ func (c *doctorCommand) Run(s *system) error {
 func diagnoseConfig(found *findings, s *system, path string) config.Store {
 	conf, err := s.load(path)
 	if err != nil {
-		first, rest, _ := strings.Cut(err.Error(), "\n")
-		if rest != "" {
-			first += fmt.Sprintf(" (and %d more)", 1+strings.Count(rest, "\n"))
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		if all, ok := errors.AsType[*config.Error](err); ok && len(all.Mistakes) > 1 {
+			first += fmt.Sprintf(" (and %d more)", len(all.Mistakes)-1)
 		}
 		found.fail("policies", first, "stint config check "+path)
 		return config.Store{}
