@@ -17,7 +17,7 @@ const (
 	// place expires by itself.
 	releaseTime = time.Second
 	// beatTime is the maximum time that a release waits for a heartbeat that is under way, if the
-	// store amends in order; see package driver.
+	// store's AmendsInOrder method returns true; see package driver.
 	beatTime = time.Millisecond
 )
 
@@ -35,19 +35,19 @@ var ErrPlaceLost = errors.New("stint: the place is lost")
 //	defer release()
 //
 // The returned context ends when ctx ends, when release is called, or when the place is lost. If
-// the place is lost, the cause is [ErrPlaceLost]. The end of ctx does not release the place. Call
+// the place is lost, the cause is [ErrPlaceLost]. The place is not released when ctx ends. Call
 // Hold as soon as the request is answered: at most a tenth of the time that a place lasts may pass
 // between the request and the call.
 //
 // If the store is out of reach for longer than a place lasts, the place is lost: other holders may
 // be admitted instead. The next heartbeat that gets through takes the place back, above the limit's
 // maximum if necessary. After that, no other holder is admitted until the number of holders is
-// below the maximum. At any time, the number of holders with a context that has not ended is at
-// most the maximum, unless the store loses its state.
+// below the maximum. At any time, the number of holders whose context has not ended is at most the
+// maximum, unless the store loses its state.
 //
 // release returns an error if the place could not be given back. If the place was ever lost, the
 // error is [ErrPlaceLost], joined with the error of the release or of the last heartbeat, if there
-// is one. With a store of package resilience, release waits for at most the time budget: after
+// is one. With a store from package resilience, release waits for at most the time budget: after
 // that, the place is given back in the background. With any other store, release also waits for a
 // heartbeat that is under way: at most two seconds in all.
 //
@@ -88,7 +88,7 @@ type holder struct {
 	lose    context.CancelCauseFunc // cancels the context that Hold returned
 	lost    atomic.Bool
 
-	failure error     // the error of the last heartbeat; nil if it was answered
+	failure error     // the error of the last heartbeat; nil if it succeeded
 	until   time.Time // time at which the last unanswered heartbeat becomes void
 }
 
@@ -138,8 +138,8 @@ func hold(ctx context.Context, store Store, c Charge, window time.Duration, plac
 	}
 }
 
-// loses records that the place is lost. It does nothing for a hold without a place, because a
-// charge can still be settled after its hold has expired.
+// loses records that the place is lost, and cancels the context that Hold returned. It does nothing
+// for a hold without a place, because a charge can still be settled after its hold has expired.
 func (h *holder) loses() {
 	if h.place {
 		h.lost.Store(true)
@@ -147,7 +147,7 @@ func (h *holder) loses() {
 	}
 }
 
-// beat sends one heartbeat. It reports false if another heartbeat would be useless.
+// beat sends one heartbeat. It reports whether the next one can be useful.
 func (h *holder) beat(ctx context.Context) bool {
 	sent := time.Now()
 	ctx, cancel := context.WithDeadline(ctx, sent.Add(min(max(h.window/3, time.Millisecond), heartbeatTime)))

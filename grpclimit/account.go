@@ -61,8 +61,8 @@ func (a *account) note(md metadata.MD) metadata.MD {
 	return md
 }
 
-// sent records that a message was sent to the client. It also adds up the sizes of protobuf
-// messages if they determine the cost.
+// sent records that a message was sent to the client. If costs are settled by bytes, it also adds
+// up the sizes of protobuf messages.
 func (a *account) sent(m any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -84,8 +84,8 @@ var errPanicked = errors.New("grpclimit: the handler panicked")
 
 // outcome returns the outcome of a call after its handler ended with err. ctx is the call's own
 // context. A panic after the answer has begun counts as a success. A status of 500 or more becomes
-// 499 if the client has disconnected or its deadline has passed: otherwise a client that can make a
-// call fail could get a refund.
+// 499 if the client has disconnected or the deadline of the call has passed: otherwise a client
+// that can make a call fail could get a refund.
 func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,8 +100,8 @@ func (a *account) outcome(ctx context.Context, err error) policy.Outcome {
 	return o
 }
 
-// listenIn returns a context for the handler. The account sees the metadata that the handler passes
-// to [grpc.SetHeader] and similar functions with this context.
+// listenIn returns a context for the handler. It lets the account see the metadata that the handler
+// passes to [grpc.SetHeader] and similar functions.
 func (a *account) listenIn(ctx context.Context) context.Context {
 	stream := grpc.ServerTransportStreamFromContext(ctx)
 	if stream == nil {
@@ -129,7 +129,8 @@ func (t *accountedTransport) SetTrailer(md metadata.MD) error {
 	return t.ServerTransportStream.SetTrailer(t.account.note(md))
 }
 
-// accountedStream is the stream that a handler gets, so that the account sees what it sends.
+// accountedStream is the stream that is passed to a handler. It lets the account see what the
+// handler sends.
 type accountedStream struct {
 	grpc.ServerStream
 	ctx     context.Context

@@ -76,7 +76,8 @@ func ByIP(options ...ByOption) (grpc.UnaryServerInterceptor, grpc.StreamServerIn
 
 // ClientIP distinguishes clients by their address, like httplimit.ClientIP. It uses only the part
 // of the metadata "x-forwarded-for" that trusted proxies wrote. A call from a peer without an
-// address, as on a Unix socket, has no key unless "unix" is trusted and the peer names the client.
+// address, as on a Unix socket, has no key unless "unix" is trusted and the peer names the client
+// in that metadata.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {
@@ -100,7 +101,7 @@ type ByOption = stint.GRPCOption
 
 // WithStore sets the store in which [By] counts, such as one opened by package stores. In one
 // store, uses of By with the same name ([WithName]), or with no name and the same limits, count
-// calls with equal keys together. This holds across processes, and for httplimit.By too. To keep
+// calls with equal keys together. This applies across processes, and to httplimit.By too. To keep
 // counts when the limits change, set a name.
 func WithStore(store stint.Store) ByOption {
 	return byOption{set: func(b *by) { b.Store, b.Stored = store, true }}

@@ -24,7 +24,7 @@ type call struct {
 	fields
 	server  *server
 	input   policy.Input
-	verdict *policy.Verdict // verdict on the call, or on the last message of a stream
+	verdict *policy.Verdict // verdict on the call, or on the latest message of a stream
 }
 
 func (s *server) newCall(ctx context.Context, method string) *call {

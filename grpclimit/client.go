@@ -55,8 +55,8 @@ func StreamClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor 
 }
 
 // MessageClientInterceptor is like [StreamClientInterceptor], for streams on which messages count:
-// each message sent waits for its turn, as if it were a call. The opening of a stream does not
-// count. A message that gets no turn ends its stream.
+// each message sent waits for its turn, as if it were a call. Opening a stream does not count. A
+// message that gets no turn ends its stream.
 func MessageClientInterceptor(api *outbound.Client) grpc.StreamClientInterceptor {
 	return newClient(api, true).stream()
 }
@@ -85,17 +85,18 @@ func (c *client) stream() grpc.StreamClientInterceptor {
 type clientStream struct {
 	grpc.ClientStream
 	client *client
-	// ctx is the context of the stream. It is kept here because a call of the stream's own Context
-	// method would end gRPC's retries.
+	// ctx is the context of the stream. It is kept here because calling the stream's own Context
+	// method would disable gRPC's retries.
 	ctx       context.Context
 	abort     context.CancelFunc
-	oneAnswer bool // whether the first message received is the last
+	oneAnswer bool // whether the service sends only one message
 	// paused reports whether the final status was handled. It needs no lock, because gRPC forbids
 	// concurrent calls of RecvMsg.
 	paused bool
 }
 
-// SendMsg waits for a turn if messages need one. An error ends the stream, as gRPC requires.
+// SendMsg sends a message. If messages count, it first waits for a turn. An error ends the stream,
+// as gRPC requires.
 func (s *clientStream) SendMsg(m any) error {
 	if s.client.perMessage {
 		if err := s.client.wait(s.ctx); err != nil {

@@ -39,9 +39,9 @@
 // Unavailable, with the same trailer. Waits are rounded up to milliseconds. If all callers share
 // the limit that denied the call, the jitter that the configuration sets for Retry-After is added.
 //
-// If a policy refunds, the status of a call is the HTTP status for its code. A status of 500 or
-// more counts as 499 if the client has disconnected by then or its deadline has passed. Otherwise,
-// clients could get a refund by choosing a short deadline.
+// For refunds, the status of a call is the HTTP status that corresponds to its code. A status of
+// 500 or more counts as 499 if the client has disconnected by then or the deadline of the call has
+// passed. Otherwise, clients could get a refund by choosing a short deadline.
 //
 // # Clients
 //

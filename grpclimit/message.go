@@ -99,8 +99,8 @@ func (s *messageStream) admit(trailer metadata.MD, finish func(policy.Outcome)) 
 }
 
 // succeed prepares the stream for the next message. It returns the function that finishes the
-// previous message, or nil if there is none. Until admit is called, only RecvMsg uses call.verdict,
-// so it can replace the verdict. succeed fails if the handler has returned.
+// previous message, or nil if there is none. From then until admit is called, only RecvMsg uses
+// call.verdict, so RecvMsg can replace it. succeed fails if the handler has returned.
 func (s *messageStream) succeed() (finish func(policy.Outcome), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

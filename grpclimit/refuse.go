@@ -17,10 +17,11 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// pushbackKey is the trailer in which a server tells gRPC's retry policies when to retry.
+// pushbackKey is the key of the trailer in which a server tells gRPC's retry policies when to
+// retry.
 const pushbackKey = "grpc-retry-pushback-ms"
 
-// outageRetry is the wait that a client is given when the store has failed.
+// outageRetry is the time that clients are told to wait when the store has failed.
 const outageRetry = time.Second
 
 // refusal describes why a call is refused, and when to retry it. It contains nothing from the call.
@@ -125,7 +126,7 @@ func (c *call) refuse(r refusal) (metadata.MD, error) {
 	return c.withUsage(metadata.Pairs(pushbackKey, pushback), r.wait), st.Err()
 }
 
-// withDetails adds details to a status that is not OK.
+// withDetails returns st with the details added. st must not be OK.
 func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	detailed, err := st.WithDetails(details...)
 	if err != nil {
@@ -134,8 +135,9 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return detailed
 }
 
-// withUsage adds the state of the decisive limit to a trailer, if [WithTrailer] is set. wait is the
-// time until the limit has room for a denied call, or [stint.Never]; 0 if the call is allowed.
+// withUsage returns the trailer. If [WithTrailer] is set, the state of the decisive limit is added.
+// For a denied call, wait is the time until the limit has room, or [stint.Never]; for an allowed
+// call, it is 0.
 func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if !c.server.trailer {
 		return trailer
@@ -152,7 +154,7 @@ func (c *call) withUsage(trailer metadata.MD, wait time.Duration) metadata.MD {
 	if wait == 0 {
 		wait = state.ResetAfter
 	}
-	// The time is unknown for a concurrency limit, and if waiting does not help.
+	// The reset time is unknown for a concurrency limit, and if waiting does not help.
 	if state.Limit.Algorithm != stint.AlgorithmConcurrency && wait != stint.Never {
 		reset := (wait + time.Second - 1) / time.Second
 		usage.Set("ratelimit-reset", strconv.FormatInt(int64(reset), 10))

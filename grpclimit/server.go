@@ -44,7 +44,7 @@ func WithTrailer() GuardOption {
 	return guardOption(func(s *server) { s.trailer = true })
 }
 
-// decider decides calls. It is a [policy.Guard] or a keyed.
+// decider decides calls. It is a [*policy.Guard] or a [*keyed].
 type decider interface {
 	Decide(ctx context.Context, in *policy.Input, v *policy.Verdict) error
 	Follow(ctx context.Context, v *policy.Verdict) func(policy.Outcome)
@@ -71,7 +71,8 @@ func newServer(guard *policy.Guard, options []GuardOption) *server {
 // with [grpc.SetHeader] or [grpc.SetTrailer]. The last value counts. The metadata is removed from
 // the answer. Under such a policy, [grpc.SetSendCompressor] does not work, because it accepts only
 // gRPC's own stream. If a policy settles by bytes, it counts the bytes of the encoded protobuf
-// message before compression. An answer waits until the store has recorded its outcome.
+// message before compression. An answer is not sent until the store has recorded the outcome of the
+// call.
 func UnaryServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.UnaryServerInterceptor {
 	return newServer(guard, options).unary()
 }
@@ -125,8 +126,7 @@ func StreamServerInterceptor(guard *policy.Guard, options ...GuardOption) grpc.S
 }
 
 // MessageServerInterceptor is like [StreamServerInterceptor], for streams on which messages count:
-// a guard decides each message received, as if it were a call. The opening of a stream does not
-// count.
+// a guard decides each message received, as if it were a call. Opening a stream does not count.
 //
 // A denied message ends the stream with the status of the denial, whatever the handler returns.
 // When the next message arrives or the handler returns, an allowed message gives up its place under

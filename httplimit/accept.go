@@ -27,7 +27,7 @@ const maxAccept = 1024
 // negotiate chooses the format that the client prefers according to the values of its Accept
 // header. The format with the highest quality wins. Among formats of equal quality, the one that
 // the header names most precisely wins, and then the one that is first in the list of formats. It
-// chooses JSON if no format is acceptable. Parameters of media types other than q are ignored.
+// chooses JSON if no format is acceptable. Parameters other than q are ignored.
 //
 // negotiate runs for every denial, so it does not use a library: it does not allocate, and it reads
 // at most maxAccept bytes.

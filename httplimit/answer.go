@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Denial describes a refused request. The function of [WithDenied] receives it, and must not use it
-// after it has returned.
+// Denial describes a refused request. The function passed to [WithDenied] receives it, and must not
+// use it after returning.
 type Denial struct {
 	// Status is 429, or 503 if the request is refused because the store cannot be reached.
 	Status int

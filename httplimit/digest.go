@@ -19,10 +19,10 @@ const (
 )
 
 // Digest implements [policy.Input.Content]. It returns a hash of the query and the body, and puts
-// the body back for the handler. Because this takes memory and time, Digest returns "" if the body
-// is too long, has an unknown length, or is followed by a trailer. It also returns "" if it cannot
-// set a read deadline. If the body cannot be read, the request is still decided, without an id:
-// banned and denied clients get their usual answer, and other clients are charged.
+// the body back for the handler. To limit the memory and time that this takes, Digest returns "" if
+// the body is too long or has an unknown length, or if no read deadline can be set. It also returns
+// "" if a trailer follows the body. If the body cannot be read, the request is still decided,
+// without an id: banned and denied clients get their usual answer, and other clients are charged.
 func (x *exchange) Digest() string {
 	r := x.request
 	if r.ContentLength < 0 || r.ContentLength > maxDigest || len(r.Trailer) > 0 {

@@ -59,10 +59,10 @@
 // limits has none of them. Responses share some of the slices that hold the values: other
 // middleware may replace a slice in the header, but must not write into it.
 //
-// The X fields show the limit that matters most: the one that denied the request for the longest
-// time or, if the request was allowed, the one that admits the fewest further requests of the same
-// cost. A concurrency limit is shown only if it denied or if there is no other limit; it has
-// neither Reset nor Window.
+// The X fields show the limit that matters most: the one with the longest wait among those that
+// denied the request or, if the request was allowed, the one that admits the fewest further
+// requests of the same cost. A concurrency limit is shown only if it denied or if there is no other
+// limit; it has neither Reset nor Window.
 //
 //	X-RateLimit-Limit      units per window, without burst
 //	X-RateLimit-Remaining  units left, including the burst
@@ -128,9 +128,10 @@
 // The body must arrive within ten seconds, or within the server's ReadTimeout if that is shorter;
 // afterwards the connection has no read deadline. If the body does not arrive, the request is
 // decided without an id, and charged. If it is allowed, it is then answered with 408, 413 or 400
-// instead of being passed to the handler. It counts as 499, so that no class of statuses refunds
-// the charge. No id is derived from a longer body, from a body of unknown length, or if the
-// [http.ResponseWriter] does not support read deadlines. Other requests are not affected.
+// instead of being passed to the handler. It counts as 499, so that a policy that refunds 4xx does
+// not refund the charge. No id is derived if the body is longer, has an unknown length or is
+// followed by a trailer, or if the [http.ResponseWriter] does not support read deadlines. Other
+// requests are not affected.
 //
 // # Tokens of language models
 //
@@ -145,8 +146,8 @@
 // If a policy settles costs, gives refunds or limits concurrency, the middleware watches the
 // response: it records the status, the length, and the value of the header with the true cost. It
 // removes that header, so that it is not sent. A handler that streams may set that header after the
-// body. The handler's ResponseWriter still supports flushing, hijacking, pushing, notification of
-// closed connections, and http.ResponseController as before. All other requests are served with the
+// body. The handler's ResponseWriter still supports flushing, hijacking, pushing, close
+// notification, and http.ResponseController as before. All other requests are served with the
 // original writer.
 //
 // The recorded status is the one that was sent, even if the handler panics afterwards. If the

@@ -28,9 +28,9 @@ const maxField = 64 << 10
 // evade the limit of an account with a request that the application reads in another way. Use
 // FormField only for the handler of the form.
 //
-// An application may treat different values as equal, such as two forms of Unicode, or addresses of
-// one mailbox with and without dots. FormField gives them different keys: for such values, write a
-// KeyFunc.
+// An application may treat different values as equal, such as two Unicode forms of the same text,
+// or addresses of one mailbox with and without dots. FormField gives them different keys: for such
+// values, write a KeyFunc.
 //
 // The server's ReadTimeout limits the time that a body may take to arrive. FormField panics if name
 // is empty.

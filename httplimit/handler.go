@@ -21,7 +21,7 @@ import (
 //
 // The options are limits (at least one, unless [WithLimits] gives them), other options of package
 // stint, such as [stint.WithBans], and options of this package. Without [WithStore] the requests
-// are counted in the memory of this process. In that case, each call of By has separate counts, in
+// are counted in the memory of this process. In that case, each call to By has separate counts, in
 // at most 64 MiB. When that memory is full, the keys with the most units left are evicted first.
 // All handlers that the returned middleware wraps share its counts. Requests that cannot be decided
 // are logged at ERROR, at most five per second, to the logger of [stint.WithLogger] or, without it,

@@ -58,7 +58,8 @@ func (d *draft) clear() { d.text, d.parts = d.text[:0], d.parts[:0] }
 // endField adds field f to the draft. Its value is the text since the previous field.
 func (d *draft) endField(f string) { d.parts = append(d.parts, part{field: f, end: len(d.text)}) }
 
-// number sets header field f to n if n is small, and otherwise adds the field to the draft.
+// number sets header field f to n directly if n is less than smallNumbers, and otherwise adds the
+// field to the draft.
 func (d *draft) number(h http.Header, f string, n int64) {
 	if uint64(n) < smallNumbers {
 		h[f] = decimals[n : n+1 : n+1]
@@ -68,9 +69,9 @@ func (d *draft) number(h http.Header, f string, n int64) {
 	d.parts = append(d.parts, part{f, len(d.text), n})
 }
 
-// setReset is like number, for fieldReset. An earlier value can often be reused: requests that are
-// allowed within one second by limits with the same window have the same reset time, and denied
-// requests have only a few different ones.
+// setReset is like [draft.number] for fieldReset, but reuses an earlier value if possible. It often
+// is: requests that are allowed within one second by limits with the same window have the same
+// reset time, and denied requests have only a few different ones.
 func (d *draft) setReset(h http.Header, n int64) {
 	if r := &d.resets[n&15]; n > 0 && n == r.number {
 		h[fieldReset] = r.value

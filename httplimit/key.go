@@ -25,15 +25,15 @@ import (
 // choose its key gets as many counts as it likes.
 type KeyFunc func(*http.Request) string
 
-// ErrNoKey is the error that the function of [WithError] receives for a request without a key.
+// ErrNoKey is the error for a request without a key. It is passed to the function of [WithError].
 var ErrNoKey = middleware.ErrNoKey
 
 // ClientIP distinguishes clients by their address: all of an IPv4 address, the first 64 bits of an
-// IPv6 address, or the IPv4 address embedded in an IPv6 address of NAT64, 6to4 or Teredo. It uses
-// only the part of X-Forwarded-For that trusted proxies wrote. The proxies are given as addresses,
-// networks, and the words "loopback", "private" and "unix". Without trusted proxies, the client is
-// the peer, regardless of the header. A request from a peer without an address, as on a Unix
-// socket, has no key unless "unix" is trusted and the peer names the client.
+// IPv6 address, or the IPv4 address embedded in a NAT64, 6to4 or Teredo address. It uses only the
+// part of X-Forwarded-For that trusted proxies wrote. The proxies are given as addresses, networks,
+// and the words "loopback", "private" and "unix". Without trusted proxies, the client is the peer,
+// regardless of the header. A request from a peer without an address, as on a Unix socket, has no
+// key unless "unix" is trusted and the peer names the client in that header.
 //
 // ClientIP panics if an entry is invalid. [NewClientIP] returns an error instead.
 func ClientIP(trusted ...string) KeyFunc {

@@ -222,8 +222,8 @@ const defaultSendTimeout = 30 * time.Second
 // WithSendTimeout sets the time after which a response is cut off if there is data to send but the
 // client reads none of it. The default is 30 seconds; 0 means no timeout. Without a timeout, a
 // client could keep a place under a concurrency limit by not reading. The timeout applies to each
-// write of 64 KiB, in the responses that the middleware watches: see "After the response" in the
-// package documentation.
+// write of up to 64 KiB, in the responses that the middleware watches: see "After the response" in
+// the package documentation.
 func WithSendTimeout(timeout time.Duration) Option {
 	return option{set: func(f *responder) { f.timeout = timeout }}
 }

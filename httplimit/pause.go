@@ -87,7 +87,7 @@ func quotaReset(h http.Header, at time.Time) time.Duration {
 	return pause
 }
 
-// modelQuotas lists the header fields in which APIs of language models report their quotas.
+// modelQuotas lists the header fields in which language model APIs report their quotas.
 var modelQuotas = []struct{ left, reset string }{
 	{"X-Ratelimit-Remaining-Requests", "X-Ratelimit-Reset-Requests"},
 	{"X-Ratelimit-Remaining-Tokens", "X-Ratelimit-Reset-Tokens"},
@@ -146,8 +146,8 @@ func valueOf(d *httpsfv.Dictionary, key string) any {
 	return item.Value
 }
 
-// whenEmpty returns the time until a reset, or 0 if units remain or reset is not a number of
-// seconds.
+// whenEmpty returns the time until a quota resets. It returns 0 unless no units are left and reset
+// is a number of seconds.
 func whenEmpty(left, reset any) time.Duration {
 	if n, ok := left.(int64); !ok || n != 0 {
 		return 0

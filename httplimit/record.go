@@ -215,9 +215,9 @@ func (r *recorder) meterHeader() {
 	}
 }
 
-// meterBody passes a piece of the body to the meter. It does so after the piece was sent, so that
-// the client does not wait for the meter. It also passes a piece that could not be sent, because
-// the usage that it reports occurred anyway.
+// meterBody passes a piece of the body to the meter. It is called after the piece has been sent, so
+// that the client does not wait for the meter. It is also called if the piece could not be sent,
+// because the usage that the piece reports occurred anyway.
 func (r *recorder) meterBody(p []byte) {
 	if r.meter != nil && !r.noBody {
 		_, _ = r.meter.Write(p) // never fails

@@ -6,10 +6,11 @@ import (
 	"net/http"
 )
 
-// wrapped returns the recorder as a writer that has Flush or Hijack only if the wrapped writer has
-// it. Handlers find these methods by type assertion, so a writer that cannot flush must not have
-// Flush. Methods that only [http.ResponseController] calls need no wrapping, because it finds them
-// with Unwrap. CloseNotify and Push are safe on any writer, so every recorder has them.
+// wrapped returns the recorder as a writer that has Flush only if the original writer has it, and
+// likewise Hijack. Handlers find these methods by type assertion, so a writer that cannot flush
+// must not have Flush. Methods that only [http.ResponseController] calls need no wrapping, because
+// it finds them with Unwrap. CloseNotify and Push are safe on any writer, so every recorder has
+// them.
 func (r *recorder) wrapped() http.ResponseWriter {
 	_, flushes := r.ResponseWriter.(http.Flusher)
 	_, hijacks := r.ResponseWriter.(http.Hijacker)

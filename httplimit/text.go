@@ -32,8 +32,8 @@ type ruleText struct {
 }
 
 type limitText struct {
-	// name is the limit's name in RateLimit-Policy. It is unique within an answer, and does not
-	// change between answers.
+	// name is the limit's name in RateLimit-Policy. It is unique in nearly every answer, and does
+	// not change between answers.
 	name string
 	// item is the beginning of the limit's item of RateLimit, up to the number of remaining units.
 	// policy is the limit's item of RateLimit-Policy.
@@ -55,7 +55,7 @@ type ruleTexts struct {
 }
 
 const (
-	keptLimits = 3    // maximum number of limits in cached texts
+	keptLimits = 3    // maximum number of limits in a cached text
 	keptTexts  = 1024 // maximum number of cached texts per rule
 )
 
@@ -93,9 +93,8 @@ func (t *ruleTexts) of(r *policy.Result) *ruleText {
 	return text
 }
 
-// describe returns text for limits other than the rule's own. If a limit has the same algorithm,
-// window and name as one of the rule's own limits, it gets the name of that limit in
-// RateLimit-Policy.
+// describe returns text for limits other than the rule's own. A limit with the same ID as one of
+// the rule's own limits also has the same name in RateLimit-Policy.
 func (t *ruleTexts) describe(r *policy.Result) *ruleText {
 	taken := names{}
 	text := newRuleText(r.Rule, r.Limits, func(l *stint.Limit) string {
@@ -117,7 +116,8 @@ type setText struct {
 
 func newSetText(set *policy.Set) *setText {
 	t := &setText{set: set, rules: make([]ruleTexts, len(set.Rules()))}
-	// Names are unique within each tier, because nearly every request has rules of only one tier.
+	// It is enough that names are unique within each tier, because nearly every request has rules
+	// of only one tier.
 	taken := map[string]names{}
 	for i, r := range set.Rules() {
 		if taken[r.Tier] == nil {
@@ -248,7 +248,8 @@ func (n names) nameIn(r *policy.Rule) func(*stint.Limit) string {
 	return func(l *stint.Limit) string { return n.add(fullName(r.Name(), l)) }
 }
 
-// add reserves and returns name or, if it is taken, name with the next free number.
+// add reserves a name and returns it: the given name or, if that is taken, the name with a number
+// appended.
 func (n names) add(name string) string {
 	free := name
 	for i := 2; n[free]; i++ {
@@ -261,7 +262,7 @@ func (n names) add(name string) string {
 // policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity. Its
 // window is the limit's own window or, for a bucket, the time in which the bucket refills
 // completely. So a sliding limit, with or without a burst, admits at most the quota in any window.
-// Windows are whole seconds, rounded up. Concurrency limits have none.
+// Windows are whole seconds, rounded up. Concurrency limits have no window.
 func policyItem(name string, l *stint.Limit) httpsfv.Item {
 	item := httpsfv.NewItem(name)
 	item.Params.Add("q", quota(l.Capacity()))

@@ -28,7 +28,7 @@ import (
 const (
 	// MaxUnits bounds every count, level and sum.
 	MaxUnits = stint.MaxUnits
-	// MaxInstant is the longest time that is computed for a meter to give back a weight.
+	// MaxInstant bounds the computed time that a meter needs to give back a weight.
 	MaxInstant = int64(1) << 60
 	// Never is an instant that is never reached.
 	Never = int64(math.MaxInt64)
@@ -36,16 +36,17 @@ const (
 
 // Params holds values that are derived from a limit.
 type Params struct {
-	// Cap is the capacity. most equals Cap, or is -1 if Cap is 0, because then nothing ever fits.
+	// Cap is the capacity. The field most has the same value, or -1 if Cap is 0, because then
+	// nothing ever fits.
 	Cap, most int64
 	// Window is the limit's window in microseconds.
 	Window int64
 
-	// Places means that the limit is a concurrency limit: it has holders instead of a log and a
-	// meter.
+	// Places reports whether the limit is a concurrency limit, which has holders instead of a log
+	// and a meter.
 	Places bool
-	// log means that the limit has a log. An entry counts for Span after its stamp. If Slice is not
-	// 0, charges within the same slice of that length share an entry. Span and Slice are in
+	// log reports whether the limit has a log. An entry counts for Span after its stamp. If Slice
+	// is not 0, charges within the same slice of that length share an entry. Span and Slice are in
 	// microseconds. The log needs at most bound entries while no other limit uses it and the usage
 	// is within the capacity.
 	log         bool

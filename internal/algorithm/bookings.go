@@ -13,7 +13,7 @@ type bookings struct {
 	sum  int64
 }
 
-// due returns the number of bookings in list that are due at now.
+// due returns the number of bookings in list whose time is not after now.
 func due(list []booking, now int64) int {
 	i := 0
 	for i < len(list) && list[i].at <= now {

@@ -6,7 +6,7 @@ import "github.com/stint-limiter/stint/internal/calendar"
 // opened, the one before it, and the one after it.
 type periods struct {
 	calendar.Ends
-	// noted means that a stored end, and not the calendar, determines when the current period
+	// noted reports whether a stored end, and not the calendar, determines when the current period
 	// began. The log keeps that end as its first entry, without units, so that earlier charges do
 	// not count in this period.
 	noted bool

@@ -4,8 +4,8 @@ import "slices"
 
 // The count of a concurrency limit has no entries. Instead, its words list the holders of places,
 // two words each: the id of a charge, and the instant at which its place expires. The holders are
-// in order of expiry, because all places last for one window. The log's field word holds the result
-// of noRetake.
+// in order of expiry, because all places last for one window. The word field of the count holds the
+// result of noRetake.
 
 // holders returns the number of holders, including expired ones.
 func (c *Count) holders() int { return len(c.words) / 2 }
@@ -114,8 +114,8 @@ func (v *View) writePlaces() {
 	v.expired = 0
 }
 
-// EachPlace calls f with the expiry of up to `most` holders, in order of expiry. If there are more,
-// it omits those that expire first. It returns the number of holders that it has omitted.
+// EachPlace calls f with the expiry of each holder, in order of expiry, but at most `most` times.
+// It omits the holders that expire first, and returns how many it omitted.
 func (v *View) EachPlace(most int, f func(expiry int64)) (others int64) {
 	n := v.count.holders()
 	from := max(v.expired, n-most)

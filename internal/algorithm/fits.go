@@ -6,7 +6,7 @@ func (v *View) Fits(cost int64) bool {
 	return v.inWindow+v.held.total+cost <= v.most && (v.p.unit == 0 && v.booked == 0 || v.moreFits(cost))
 }
 
-// moreFits does the part of Fits that concerns the meter and the bookings.
+// moreFits reports whether a cost fits in the meter and leaves room for every booking.
 func (v *View) moreFits(cost int64) bool {
 	p := v.p
 	if p.unit > 0 && v.meter.level+p.weight(cost) > p.full {
@@ -122,8 +122,8 @@ func (v *View) logRoom(cost int64) (t int64) {
 	return t
 }
 
-// Only makes later queries of the view ignore the bookings at the instant `before` or later. If it
-// is Never, they include all bookings.
+// Only makes later queries of the view ignore the bookings at the given instant or later. If the
+// instant is Never, they include all bookings.
 func (v *View) Only(before int64) {
 	v.ahead, v.booked = nil, 0
 	if v.count.more == nil || v.p.void() {
@@ -149,8 +149,8 @@ func (v *View) Firm() {
 	}
 }
 
-// HasCome reports whether the log counts units of a booking that ends at end. If it does, the
-// booking is due.
+// HasCome reports whether a booking that ends at end has come due and still counts: the log then
+// has units with its stamp.
 func (v *View) HasCome(end int64) bool {
 	stamp := v.stamp(end)
 	return v.p.log && stamp > v.now-v.p.Span && v.count.find(stamp) >= v.expired

@@ -36,7 +36,7 @@ type heldUnits struct{ until, n int64 }
 type held struct {
 	units []heldUnits
 	total int64
-	// charges means that expired units are charged. The most recent Hold set it.
+	// charges reports whether units are charged when they expire. The most recent Hold set it.
 	charges bool
 }
 
@@ -106,7 +106,8 @@ func (v *View) openHeld() {
 			}
 		}
 		h.units = slices.Delete(h.units, 0, n)
-		for k := len(h.units) - 1; k >= 0 && h.units[k].until > far; k-- { // the clock was ahead before
+		// Units that are held for longer were held while the clock was ahead.
+		for k := len(h.units) - 1; k >= 0 && h.units[k].until > far; k-- {
 			u := h.units[k]
 			h.units, h.total = h.units[:k], h.total-u.n
 			h.add(far, u.n)

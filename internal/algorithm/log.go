@@ -1,15 +1,15 @@
 package algorithm
 
 // MaxEntries is the maximum number of entries of a log. Limits with different slices that share a
-// log also share these entries.
+// log also share this maximum.
 const MaxEntries = 250
 
-// log is a ring of entries in order of time. An entry has a stamp, and units that count until a
+// log is a ring of entries, sorted by stamp. An entry has a stamp, and units that count until a
 // span after the stamp. The zero log is empty.
 //
 // A log is small, because a store may have millions of logs. At first, an entry is one word: 56
 // bits for the stamp and 8 for the units. Once an entry has more than 255 units, every entry is two
-// words, stamp and units. A log that needs only one word has no ring:
+// words, stamp and units. A log that needs only one word has no ring. Examples:
 //
 //	words                        first  n  word
 //	nil                          0      1  the entry
@@ -21,8 +21,8 @@ type log struct {
 	sum   int64    // total units of all entries
 	first uint8    // index of the oldest entry in the ring
 	n     uint8    // number of entries
-	wide  bool     // entries are two words
-	// calendar means that the stamps are ends of calendar periods.
+	wide  bool     // whether entries are two words
+	// calendar reports whether the stamps are ends of calendar periods.
 	calendar bool
 	// Owner is for the owner of the count. Nothing in this package reads it. Its bytes would
 	// otherwise be padding. Outside this struct, the field would enlarge the memory store's record
@@ -30,7 +30,7 @@ type log struct {
 	Owner uint32
 }
 
-// size is the number of entries that the ring can hold.
+// size returns the number of entries for which the log has room.
 func (l *log) size() int {
 	if l.wide {
 		return len(l.words) / 2
@@ -85,7 +85,7 @@ func (l *log) resize(size int, wide bool) {
 	if wide {
 		words *= 2
 	}
-	// append sets the capacity to the size of the allocation, which Bytes counts.
+	// append makes the capacity as large as the allocation, so that Bytes counts all of it.
 	m := log{words: append([]uint64(nil), make([]uint64, words)...), n: l.n, wide: wide}
 	for k := range int(l.n) {
 		stamp, n := l.entry(k)

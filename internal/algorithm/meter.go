@@ -1,6 +1,6 @@
 package algorithm
 
-// meter is the level of a bucket, or of a sliding limit with a burst. The level falls with time.
+// meter is the level of a bucket, or of a sliding limit with a burst. The level falls over time.
 // The zero meter is empty and has never been written.
 type meter struct {
 	level int64 // weight, at most MaxUnits

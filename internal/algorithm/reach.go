@@ -8,11 +8,11 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Reach returns the maximum number of units that a subject under limits can take in a window of
-// limits[i]: the capacity of that limit, or less if another limit admits less in that time. For a
-// bucket, most is the maximum number that it can take at once, and more is the maximum that a
-// window adds to this number. Reach ignores limits with other names, which may count something
-// else, and units that settlements and outages can add.
+// Reach returns the maximum number of units that a subject can take under the given limits in a
+// window of limits[i]: the capacity of that limit, or less if another limit admits less in that
+// time. If limits[i] is a bucket, the result `most` is the number that the subject can take at
+// once, and `more` is the maximum that a window adds to it. Reach ignores limits with other names,
+// which may count something else, and units that settlements and outages can add.
 func Reach(limits []stint.Limit, i int) (most, more int64) {
 	l := &limits[i]
 	p := Of(l)
@@ -35,10 +35,10 @@ func Reach(limits []stint.Limit, i int) (most, more int64) {
 }
 
 // Idle reports whether limits[i] has no effect because another limit denies everything that it
-// would deny. Idle ignores limits with other names, and limits for which skip returns true. If
-// several limits make limits[i] idle, by is the index of the one that admits the least. most is the
-// number of units that this limit admits in a window of the idle limit. Refunds, settlements and
-// outages can still fill an idle limit.
+// would deny. Idle ignores limits with other names, and limits for which skip returns true. The
+// result `by` is the index of the other limit, or of the one that admits the least if there are
+// several. The result `most` is the number of units that it admits in a window of limits[i].
+// Refunds, settlements and outages can still fill an idle limit.
 func Idle(limits []stint.Limit, i int, skip func(j int) bool) (by int, most int64, ok bool) {
 	l := &limits[i]
 	p := Of(l)
