@@ -46,7 +46,8 @@ type draft struct {
 	}
 }
 
-// part is a header field in a draft. Its value ends at index end of the draft's text.
+// part is a header field in a draft. Its value is the draft's text from the end of the previous
+// part to end.
 type part struct {
 	field  string
 	end    int
@@ -258,7 +259,7 @@ func (x *exchange) setDecisive() {
 	x.endField(fieldRateLimit)
 }
 
-// appendItem appends l's item of RateLimit. The effective window of a limit that denies is the time
+// appendItem appends l's item in RateLimit. The effective window of a limit that denies is the time
 // until it has room. For any other limit, it is the time until the limit is unused: a client that
 // spreads the remaining units over that time is never denied.
 func appendItem(b []byte, l *limitText, s stint.State) []byte {

@@ -35,8 +35,8 @@ type limitText struct {
 	// name is the limit's name in RateLimit-Policy. It is unique in nearly every answer, and does
 	// not change between answers.
 	name string
-	// item is the beginning of the limit's item of RateLimit, up to the number of remaining units.
-	// policy is the limit's item of RateLimit-Policy.
+	// item is the beginning of the limit's item in RateLimit, up to the number of remaining units.
+	// policy is the limit's item in RateLimit-Policy.
 	item, policy string
 	// timed reports whether the limit has a window.
 	timed bool
@@ -259,7 +259,7 @@ func (n names) add(name string) string {
 	return free
 }
 
-// policyItem returns a limit's item of RateLimit-Policy. Its quota is the limit's capacity. Its
+// policyItem returns a limit's item in RateLimit-Policy. Its quota is the limit's capacity. Its
 // window is the limit's own window or, for a bucket, the time in which the bucket refills
 // completely. So a sliding limit, with or without a burst, admits at most the quota in any window.
 // Windows are whole seconds, rounded up. Concurrency limits have no window.
