@@ -237,8 +237,8 @@ type Headers struct {
 	OmitX, Draft11 bool
 	// ResetDelta makes X-RateLimit-Reset the number of seconds from now, not since 1970.
 	ResetDelta bool
-	// Jitter randomizes Retry-After if all callers share the denying limit, so that they do not all
-	// retry at once. It is the maximum share of the wait that is added, such as 0.1. 0 adds
-	// nothing, and nil means 0.2. For all other limits, Retry-After is exact.
+	// Jitter is the largest random addition to Retry-After, as a fraction of the wait, such as 0.1.
+	// It applies if all callers share the denying limit, so that they do not all retry at once. 0
+	// means no addition, and nil means 0.2. For all other limits, Retry-After is exact.
 	Jitter *float64
 }

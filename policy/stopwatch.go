@@ -15,9 +15,9 @@ const (
 // untimed is the result of begin for a decision that is not timed.
 const untimed = time.Duration(0)
 
-// stopwatch times decisions. Its times are relative to the field made. Once enough decisions of an
-// interval are timed, begin reads only a counter that rarely changes, not the clock. A timer ends
-// the interval. The first decision of an interval starts the timer.
+// stopwatch times decisions. Its times are relative to stopwatch.made. The first decision in an
+// interval starts a timer that ends the interval. Once enough decisions in an interval have been
+// timed, begin reads only a counter that rarely changes, not the clock.
 type stopwatch struct {
 	made  time.Time
 	left  atomic.Int64 // decisions that may still be timed in this interval

@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/internal/tokens"
 )
 
-// terms are the settings that a request has only once, even if several policies match. The bans are
-// the tier's. Each other setting comes from the first matching policy that sets it, or else is the
-// default of the tier or the set.
+// terms are the settings that apply to a request as a whole, even if several policies match it. The
+// bans come from the tier. Each other setting comes from the first matching policy that sets it, or
+// else is the default of the tier or the set.
 type terms struct {
 	cost    int64
 	costs   stint.Costs
@@ -67,8 +67,8 @@ func (o *terms) costsOf(limits []stint.Limit) (costs stint.Costs) {
 }
 
 // join merges the terms of another reading into o: the highest costs, the longest hold and the
-// strictest failure mode. Bans and a true cost apply if either reading has them. Charges are given
-// back and repeats are recognized only if both readings agree.
+// strictest failure mode. Bans and a true cost apply if either reading has them. Units are given
+// back, and repeats are recognized, only if the settings for that are the same in both readings.
 func (o *terms) join(other *terms) {
 	o.cost, o.hold = max(o.cost, other.cost), max(o.hold, other.hold)
 	if len(other.costs) > 0 {

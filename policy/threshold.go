@@ -43,9 +43,10 @@ func (*Threshold) Event() {}
 
 const (
 	maxNotify = 10
-	// minNotify is the shortest window of a limit whose use is reported.
+	// minNotify is the shortest window of a limit whose usage is reported.
 	minNotify = time.Minute
-	// markType begins the subjects under which the store keeps the marks of reported thresholds.
+	// markType is the prefix of the subjects under which the store keeps the marks of reported
+	// thresholds.
 	markType = "threshold:"
 	// longestShift is longer than any local time change, such as the end of daylight saving time. A
 	// time change can make a period longer than its window, so the store keeps the marks of
@@ -53,7 +54,7 @@ const (
 	longestShift = 2 * time.Hour
 )
 
-// hasPeriod reports whether a limit counts in periods that start from zero.
+// hasPeriod reports whether a limit counts usage in periods, each of which starts from zero.
 func hasPeriod(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmFixed || l.Algorithm == stint.AlgorithmCalendar
 }
@@ -93,8 +94,8 @@ func (c *compiler) notify(key string, shares []int, lists ...[]Limit) {
 		"or a fixed window, such as %d/1h fixed", other, max(other.Max, 1), max(other.Max, 1))
 }
 
-// Notifies returns the percentages of l, a limit of the rule, at which its use is reported. It
-// returns nil if its use is not reported.
+// Notifies returns the percentages of l, a limit of the rule, at which its usage is reported. It
+// returns nil if its usage is not reported.
 func (r *Rule) Notifies(l *stint.Limit) []int {
 	if hasPeriod(l) && l.Window >= minNotify {
 		return r.Notify
@@ -109,7 +110,7 @@ type reached struct {
 	marks [1 << 16]atomic.Uint64
 }
 
-// add stores a mark and reports whether it is new.
+// add stores a mark and reports whether it was not yet stored.
 func (r *reached) add(mark uint64) bool {
 	slot := &r.marks[mark%uint64(len(r.marks))]
 	return slot.Load() != mark && slot.Swap(mark) != mark
@@ -165,8 +166,8 @@ func (g *Guard) reportUse(ctx context.Context, v *Verdict, i, k int, budget time
 	}
 }
 
-// isReached reports whether a percentage of a limit is used. 100 percent is reached when the limit
-// denies a request that it would allow later.
+// isReached reports whether the usage of a limit has reached a percentage of it. 100 percent is
+// reached when the limit denies a request that it would allow later.
 func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	if percent == 100 {
 		return u.RetryAfter != 0 && u.RetryAfter != stint.Never
@@ -174,11 +175,11 @@ func isReached(percent int, l *stint.Limit, u *stint.Usage) bool {
 	return l.Max > 0 && 100*u.Used >= int64(percent)*l.Max
 }
 
-// endOf returns the end of the limit's period by the store's clock. left is the time until the
-// usage is reset. If this process made the decision from memory, it knows only the local clock,
-// which may be off by some seconds, so endOf rounds the end to whole windows or minutes. Held units
-// may be reset after the end of the period, so if the store's clock is known, the result is at most
-// the end of the period.
+// endOf returns the end of the limit's period. left is the time until the usage is reset. If this
+// process made the decision from memory, it knows only the local clock, which may be off by some
+// seconds, so endOf rounds the end to whole windows or minutes. If the store's clock is known, the
+// result is never after the end of the period by that clock, although held units may be reset
+// later.
 func endOf(v *Verdict, i int, l *stint.Limit, left time.Duration) time.Time {
 	now, latest := time.Now(), int64(math.MaxInt64)
 	if data := v.Decision.Charge.Data(); data.NowOf(i) != 0 && !data.IsLeased(i) {

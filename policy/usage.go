@@ -22,20 +22,20 @@ import (
 type TokenUsage struct {
 	// Preset selects the places of an API: "openai", "anthropic" or "gemini"; "" selects none.
 	Preset string
-	// MaxOutput lists the places where a request limits its output. If it does so in several
-	// places, the largest number is used. Choices lists the places where a request sets the number
-	// of answers. Model lists the places where it names the model.
+	// MaxOutput lists the places where a request limits its output. If there are several limits,
+	// the largest is used. Choices lists the places where a request sets the number of answers.
+	// Model lists the places where it names the model.
 	MaxOutput, Choices, Model []string
-	// Input, Output and Cached are the places where a response counts tokens. If a place has
-	// several values, the last one is used. Places that end in the same name are taken for the same
-	// number, which is counted once. Numbers with different names are added. Cached tokens are a
-	// part of the input.
+	// Input, Output and Cached list the places where a response reports token counts. If a place
+	// has several values, the last one is used. Places that end in the same name are assumed to
+	// report the same count, which is used once. Counts with different names are added up. Cached
+	// tokens are part of the input.
 	Input, Output, Cached []string
 	// DefaultOutput is the estimated output of a request that does not limit its output; 0 means
-	// 1,000. BytesPerToken is the number of bytes of a request body per token; 0 means 4.
+	// 1,000. BytesPerToken is the estimated number of bytes per token of a request body; 0 means 4.
 	DefaultOutput, BytesPerToken int64
-	// Body is the number of bytes of a request body that are read before the decision; 0 means 64
-	// KiB. Of the rest, only the length counts.
+	// Body is the maximum number of bytes of a request body that are read before the decision; 0
+	// means 64 KiB. Only the length of the rest is used.
 	Body int64
 	// CountEvents applies to a stream that does not report its output. Each of its events whose
 	// data is a JSON object then counts as one token of output. Without CountEvents, such a stream
@@ -54,8 +54,8 @@ type TokenUsage struct {
 	Prices map[string]Rates
 }
 
-// Rates are weights or prices for each kind of token. Input is for input tokens that are not
-// Cached.
+// Rates are weights or prices for each kind of token. Input applies to input tokens that are not
+// cached.
 type Rates struct{ Input, Output, Cached int64 }
 
 // estimate estimates the usage of a request and sets the costs of the results whose rules count
@@ -98,11 +98,10 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	}
 }
 
-// bounded returns the estimate in units of the limits with the given name. It is at most half of
-// the smallest limit that counts the same quantity. It is at least 1, because a request that is not
-// charged cannot be settled. If the model has no price, the estimate is not bounded, because the
-// request must be denied. In a replay that charges the actual usage, the estimate is not bounded
-// either.
+// bounded returns the estimate in units of the limits with the given name. Normally, it is at most
+// half of the smallest limit that counts the same quantity, and at least 1, because a request that
+// is not charged cannot be settled. The estimate is not bounded if the model has no price, because
+// the request must then be denied, or in a replay that charges the actual usage.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {
@@ -131,9 +130,9 @@ func (v *Verdict) bounded(name string, among []Result) int64 {
 // Meter reads the usage of a request from its response. It is for adapters that see the bodies of
 // requests and responses. [Guard.Follow] settles the request to this usage.
 type Meter interface {
-	// Inject returns the request body with the option that makes the response report its usage, and
-	// whether the body was changed. Only a policy with [TokenUsage.Inject] changes it. The body
-	// must be complete.
+	// Inject adds an option to a request body, which must be complete, so that the response reports
+	// its usage. It returns the body and whether it was changed. Only a policy with
+	// [TokenUsage.Inject] changes it.
 	Inject(body []byte) ([]byte, bool)
 	// Begin processes the header of the response. It is called once, before the body.
 	Begin(http.Header)
@@ -156,8 +155,8 @@ func (v *Verdict) Meter() Meter {
 }
 
 // measure sets v.used to the usage of a request, and sets v.unsaid if the response does not report
-// it. An error response that does not report its usage has the usage 0 and does not set v.unsaid. A
-// response that is cut short because the client disconnected is not an error response.
+// it. An error response that does not report its usage has a usage of 0 and does not set v.unsaid.
+// A response that is cut short because the client disconnected is not an error response.
 func (v *Verdict) measure(o *Outcome) {
 	found := tokens.Counts{Input: -1, Output: -1, Cached: -1, Events: -1}
 	switch {

@@ -37,7 +37,7 @@ type Verdict struct {
 	SettleHeader string
 	SettlesBytes bool
 	// Took is the duration of the decision, or 0 if it was not timed. Reading the clock twice takes
-	// a tenth of the time of a decision in memory, so a guard times only the first 32 decisions of
+	// a tenth as long as a decision in memory, so a guard times only the first 32 decisions in
 	// every 20 ms.
 	Took time.Duration
 	// Err is the reason why there is no decision; nil if there is one.
@@ -80,7 +80,7 @@ type Result struct {
 	// limits that share a count with a stricter limit are left out.
 	stint.Claim
 	// Usages are the usages of Limits, in the same order. They share the memory of the verdict, so
-	// they are valid until the verdict is reused. There are none if the store was not asked or
+	// they are valid until the verdict is reused. Usages is empty if the store was not asked or
 	// failed.
 	Usages []stint.Usage
 	// Denied reports that the rule denied the request or, in shadow, would have denied it.
@@ -106,7 +106,7 @@ func (r *Result) Decisive() stint.State {
 	return best
 }
 
-// Decisive returns the enforced result that matters most to the caller, compared like limits in
+// Decisive returns the enforced result that matters most to the caller, by the same criteria as
 // [Result.Decisive]. It returns nil if nothing limits the request, or if no usage is known.
 func (v *Verdict) Decisive() *Result {
 	var best *Result
@@ -142,9 +142,9 @@ func (v *Verdict) Subject() string {
 	return ""
 }
 
-// AppendDenialID appends the id that the response to a denied request contains, for the command
-// "stint why". If a subject is denied several times within one second, the ids are the same. If the
-// request was not denied, nothing is appended.
+// AppendDenialID appends the denial id, which the response to a denied request contains for use
+// with the command "stint why". If a subject is denied several times within one second, the ids are
+// the same. If the request was not denied, nothing is appended.
 func (v *Verdict) AppendDenialID(b []byte) []byte {
 	if v.Err != nil || v.Decision.Allowed {
 		return b

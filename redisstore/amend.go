@@ -83,8 +83,8 @@ type amending struct {
 	err      error
 }
 
-// prepare returns the amendment to send. If there is nothing to send, it returns nil, and possibly
-// an error.
+// prepare returns the amendment to send, or nil if there is nothing to send. It returns an error if
+// the amendment is invalid.
 func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	c, a := call.Charge, call.Amendment
 	if err := a.Validate(&c); err != nil || !contract.FromStore(&c) {
@@ -107,8 +107,8 @@ func (s *Store) prepare(call *driver.AmendCall) (*amending, error) {
 	return q, nil
 }
 
-// finishAmend fills in the result. It remembers which claims were settled, and forgets releases
-// that the server did not make because the request was repeated.
+// finishAmend fills in the result of the call. It remembers which claims were settled, and forgets
+// releases that the server refused because the request had been repeated.
 func (s *Store) finishAmend(q *amending) {
 	c, kind := &q.charge, q.Amendment.Kind
 	for i := range c.Claims() {
@@ -129,7 +129,7 @@ func (s *Store) finishAmend(q *amending) {
 }
 
 // claimsWith returns a set of claims, as bits: bit i is set if claim i was charged under a limit
-// for which among returns true.
+// for which the function among returns true.
 func claimsWith(c *stint.Charge, among func(*stint.Limit) bool) (claims uint16) {
 	for i := range c.Claims() {
 		claim := &c.Claims()[i]
@@ -195,9 +195,9 @@ func (s *Store) retakes(c *stint.Charge, a stint.Amendment) (claims uint16) {
 	return claims
 }
 
-// sendAmend sends amendments to amend.lua. After its clock was set, the server may wrongly refuse
-// amendments as too late. Its reply contains the new time, so sendAmend converts the deadlines of
-// the refused amendments to that time, and sends these amendments once more.
+// sendAmend sends amendments to amend.lua. If the server's clock has been set, the server may
+// wrongly refuse amendments as too late. Its reply contains the new time, so sendAmend sends the
+// refused amendments once more, with their deadlines converted to the new time.
 func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 	for again := false; len(batch) > 0; again = true {
 		c, err := s.encodeAmend(ctx, batch)
@@ -222,7 +222,8 @@ func (s *Store) sendAmend(ctx context.Context, by caller, batch []*amending) {
 }
 
 // heartbeatDeadline returns the time after which a heartbeat must have no effect: the deadline of
-// its caller or, if that is earlier, now plus the shortest lifetime of its places and its hold.
+// its caller or, if that is earlier, the current time plus the shortest of the hold and the windows
+// of the charge's places.
 func heartbeatDeadline(ctx context.Context, q *amending) time.Time {
 	shortest := stint.MaxWindow
 	for _, l := range contract.Limits(q.charge.Claims()) {

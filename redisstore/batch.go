@@ -12,8 +12,9 @@ import (
 
 // TakeBatch decides a batch in as few script calls as possible. It decides equal requests together.
 // On a single server, one script call decides up to 128 groups of equal requests, in order. On a
-// Cluster, one script call decides the requests with one claim on the same subject, in order.
-// Requests with several claims are decided in parallel with all others. See [driver.BatchStore].
+// Cluster, all requests with a single claim, on the same subject, are decided in order, usually by
+// one script call. Requests with several claims are decided in parallel with all others. See
+// [driver.BatchStore].
 func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	if err := s.await(ctx, "take"); err != nil {
 		fail(batch, err)
@@ -39,7 +40,7 @@ func (s *Store) TakeBatch(ctx context.Context, batch []*driver.Call) {
 	s.decide(ctx, f, p.runs)
 }
 
-// decide answers the calls of the runs, with one script call after another: two script calls may
+// decide decides the runs with one script call after another, not in parallel: two script calls may
 // have the same subject, and if the first must be repeated, it must still run before the second.
 func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 	for len(runs) > 0 {
@@ -50,9 +51,9 @@ func (s *Store) decide(ctx context.Context, f flight, runs []run) {
 }
 
 // decideByNode decides the runs of each subject with one script call, or with several if there are
-// too many runs for one. It sends the calls to one node together: with 100,000 subjects, this costs
-// the process 17 µs per decision. A goroutine for each call would cost 36 µs. The calls to
-// different nodes do not wait for each other, so a silent node delays only its own subjects.
+// too many runs for one. It sends all calls for the same node together: with 100,000 subjects, this
+// costs the process 17 µs per decision, and a goroutine for each call would cost 36 µs. The calls
+// to different nodes do not wait for each other, so a silent node delays only its own subjects.
 func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.WaitGroup) {
 	var calls []*scriptCall
 	for _, runs := range subjects {
@@ -73,9 +74,9 @@ func (s *Store) decideByNode(ctx context.Context, subjects [][]run, group *sync.
 	}
 }
 
-// addCall adds the script call that decides runs. rest are the other runs on the same subjects,
-// which wait for that call. If the store may not send calls (see Store.refused), addCall fails all
-// of these runs.
+// addCall appends the script call that decides runs. The parameter rest has the other runs of the
+// same subject, which wait for that call. If the store may not send calls (see Store.refused),
+// addCall fails all of these runs.
 func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	c, err := s.encodeTake(runs, s.idsFor(runs))
 	if err != nil {
@@ -89,7 +90,8 @@ func (s *Store) addCall(calls []*scriptCall, runs, rest []run) []*scriptCall {
 	return append(calls, c)
 }
 
-// idsFor returns an id for a script call that decides runs. The ids of the runs' charges follow it.
+// idsFor returns an id for a script call that decides runs. It also reserves the ids after it, one
+// for each charge.
 func (s *Store) idsFor(runs []run) uint64 {
 	n := 1
 	for i := range runs {
@@ -98,8 +100,8 @@ func (s *Store) idsFor(runs []run) uint64 {
 	return s.nextCalls(n)
 }
 
-// fly makes script calls in one flight. If an answer leaves work to do, fly calls the function
-// later, and passes it a function that does the work.
+// fly makes script calls in one flight. For each answer that leaves work to do, it calls the
+// parameter later with a function that does that work.
 func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later func(func())) {
 	if len(calls) == 1 { // the usual case; faster
 		s.conclude(ctx, calls[0], f.Do(ctx, calls[0].command), later)
@@ -115,7 +117,7 @@ func (s *Store) fly(ctx context.Context, f flight, calls []*scriptCall, later fu
 }
 
 // conclude completes the calls that a script call answers. If that may require another script call,
-// conclude calls the function later, and passes it a function that completes them.
+// it instead calls the parameter later with a function that completes them.
 func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.RedisResult, later func(func())) {
 	reply, err := text(answer)
 	if err == nil && len(c.rest) == 0 {
@@ -125,8 +127,9 @@ func (s *Store) conclude(ctx context.Context, c *scriptCall, answer rueidis.Redi
 	later(func() { s.concludeLater(ctx, c, reply, err) })
 }
 
-// concludeLater repeats a script call on the shared connection if the answer proves that nothing
-// ran. It then decides the remaining runs on the same subjects.
+// concludeLater completes the calls of a script call. It first repeats the script call on the
+// shared connection if the answer proves that nothing ran. It then decides the remaining runs of
+// the same subject.
 func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, err error) {
 	shared := flight{connection: &s.conn}
 	if refused, ok := rueidis.IsRedisErr(err); ok && refused.IsNoScript() ||
@@ -137,8 +140,8 @@ func (s *Store) concludeLater(ctx context.Context, c *scriptCall, reply string, 
 	s.decide(ctx, shared, c.rest)
 }
 
-// end finishes the calls of an answered script call. If the server refused some of them because its
-// clock was set, end sends these again: the reply contains the new time.
+// end completes the calls that a script call answers. If the server refused some of them because
+// its clock had been set, end sends these again: the reply contains the new time.
 func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error) {
 	if late := c.answer(reply, err); len(late) > 0 {
 		s.send(ctx, flight{connection: &s.conn}, late, s.idsFor(late))
@@ -147,7 +150,7 @@ func (s *Store) end(ctx context.Context, c *scriptCall, reply string, err error)
 }
 
 // send makes one script call with the given id. The ids of its charges follow that id. It returns
-// the runs that the server refused because its clock was set.
+// the runs that the server refused because its clock had been set.
 func (s *Store) send(ctx context.Context, by caller, runs []run, id uint64) (late []run) {
 	c, err := s.encodeTake(runs, id)
 	if err != nil {
@@ -165,7 +168,7 @@ func (s *Store) finish(runs []run) {
 	}
 }
 
-// done completes an answered call. On a Cluster it also calls Done, so that the caller need not
+// done completes an answered call. On a Cluster it also calls c.Done, so that the caller need not
 // wait for the other calls of the batch. A single server usually answers all calls together.
 func (s *Store) done(c *driver.Call) {
 	if c.Err == nil {

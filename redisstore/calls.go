@@ -23,7 +23,7 @@ const (
 	maxLeft = 1024
 )
 
-// B returns a builder of commands.
+// B returns a command builder.
 func (c *connection) B() rueidis.Builder { return c.get().B() }
 
 // Do makes a call on the shared connection. While the call waits for its answer, other calls are
@@ -33,7 +33,7 @@ func (c *connection) B() rueidis.Builder { return c.get().B() }
 // it, and all other calls wait. That causes two problems:
 //   - A caller may have only 15 ms, which is too short for the two or three round trips to a
 //     distant server. Every call would begin a connection and none would complete it.
-//   - A caller would exceed its time while another call connects to a stopped server.
+//   - A caller would miss its deadline while another call connects to a stopped server.
 //
 // So a call with a deadline runs in its own goroutine, and its caller stops waiting at the
 // deadline. The call may continue after that: a request carries its deadline as its not-after, and
@@ -139,7 +139,7 @@ func (c *connection) roomAt(addr string) *room {
 // for the dialed address.
 type ownKey struct{}
 
-// grow makes one more connection for batches, by making a call that needs a new connection.
+// grow opens one more connection for batches, by making a call that needs a new connection.
 func (c *connection) grow(ctx context.Context, addr string) {
 	client := c.get()
 	if addr != "" {
@@ -180,9 +180,9 @@ func (f flight) DoMulti(ctx context.Context, cmds rueidis.Commands) []rueidis.Re
 
 // listen calls f with each published message. With a single server it uses a separate connection:
 // on a connection that listens, the client hands every call from one goroutine to another, which
-// takes 10 µs. A client of several servers closes only its shared connections to a server that it
-// no longer uses, and a separate connection would go on listening to that server. So with such a
-// client, listen uses a shared connection.
+// takes 10 µs. With a client of several servers, it uses a shared connection: when that client no
+// longer uses a server, it closes only the shared connections to it, so a separate connection would
+// go on listening to that server.
 func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.PubSubMessage)) error {
 	c.mu.Lock()
 	client, term := c.get(), c.term
@@ -194,7 +194,7 @@ func (c *connection) listen(ctx context.Context, channel string, f func(rueidis.
 	done := make(chan error, 1)
 	go func() { // with a silent server, neither connecting nor closing honors the context
 		own, _ := client.Dedicate()
-		// Do not return the connection to the pool, which would unsubscribe: that panics if the
+		// Do not return the connection to the pool: that would unsubscribe, which panics if the
 		// server is busy.
 		defer own.Close()
 		defer context.AfterFunc(term, own.Close)()

@@ -17,13 +17,13 @@ import (
 //
 // The server reads its clock before it sends the reply. So the difference computed from a reply is
 // too small by the time that the reply took to arrive. A not-after computed with this difference is
-// early by that time, which leaves the reply time to arrive. The fastest reply gives the largest
-// and most accurate difference, so serverClock uses the largest difference of the current and the
-// previous second. All nodes of a Cluster share one difference, so a not-after can be late by as
-// much as their clocks differ.
+// early by that time, which leaves time for the reply to arrive. The fastest reply gives the
+// largest and most accurate difference, so serverClock uses the largest difference from the current
+// and the previous second. All nodes of a Cluster share one difference, so a not-after can be late
+// by as much as their clocks differ.
 type serverClock struct {
 	fixed func() int64 // returns the time that a test has set, or 0
-	start time.Time    // zero of our clock, which is monotonic
+	start time.Time    // origin of our clock, which is monotonic
 
 	ahead atomic.Int64 // in microseconds; 0 if unknown
 
@@ -67,8 +67,8 @@ func (c *serverClock) now() int64 {
 }
 
 // learn takes the server's time from a reply that has just arrived. If late is set, the server
-// refused a request as too late. Then its clock may have been set, so learn discards the earlier
-// differences.
+// refused a request as too late, perhaps because its clock had been set, so learn discards the
+// earlier differences.
 func (c *serverClock) learn(server int64, late bool) {
 	if c.fixed() != 0 {
 		return
@@ -92,9 +92,9 @@ func (c *serverClock) learn(server int64, late bool) {
 	c.ahead.Store(max(c.this, c.last))
 }
 
-// learnPeriods reports whether an error means that a call had the wrong periods of a calendar for
-// the server's time. If so, it takes the server's time from the error. In that case nothing ran,
-// and the next call has the right periods.
+// learnPeriods reports whether an error means that a call had the wrong calendar periods for the
+// server's time. If so, nothing ran, and learnPeriods takes the server's time from the error, so
+// that the next call has the right periods.
 func (s *Store) learnPeriods(err error) bool {
 	refused, ok := rueidis.IsRedisErr(err)
 	if !ok {

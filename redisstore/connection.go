@@ -25,7 +25,7 @@ type connection struct {
 	// dial makes a client, starting from the given servers if there are any. It is nil if the
 	// client belongs to the caller: that client is neither replaced nor closed.
 	dial func(ctx context.Context, servers ...string) (rueidis.Client, error)
-	most int32 // maximum number of connections for batches to a server
+	most int32 // maximum number of batch connections per server
 
 	life  context.Context // ends when the connection is closed
 	end   context.CancelFunc
@@ -34,7 +34,7 @@ type connection struct {
 	hurry chan struct{} // ends the pause before the next attempt
 
 	began time.Time
-	lost  atomic.Int64 // when a connection for batches was last lost, by the clock of now()
+	lost  atomic.Int64 // when a connection for batches was last lost; see connection.now
 	rooms sync.Map     // rooms by address, see roomAt
 	left  atomic.Int32 // calls that continue without their callers
 
@@ -118,8 +118,8 @@ func (c *connection) await(ctx context.Context) error {
 	return c.awaitEnd(ctx, c.ready)
 }
 
-// reach is like await, but starts the next attempt early and waits for it, unless the last attempt
-// has just ended.
+// reach is like await, but it starts the next attempt early, and waits for it unless the last
+// attempt has just ended.
 func (c *connection) reach(ctx context.Context) error {
 	if c.usable.Load() {
 		return nil
@@ -177,8 +177,8 @@ func (c *connection) renew() {
 	c.work.Go(func() { _ = c.replace() }) // after an error, the next failed call tries again
 }
 
-// spawn runs f in the background if there is a connection, and reports whether there is one. stop
-// waits for f.
+// spawn runs f in the background if there is a connection, and reports whether there is one.
+// connection.stop waits until f returns.
 func (c *connection) spawn(f func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -242,9 +242,9 @@ func (c *connection) follow(ctx context.Context) error {
 	return nil
 }
 
-// knownMasters returns the owners of a Cluster's slots when follow last succeeded. If a slot has
-// moved since, calls for that slot still reach the new owner. But they are sent with the calls to
-// the old owner, and wait until those are answered.
+// knownMasters returns the owners of a Cluster's slots, as connection.follow last found them. If a
+// slot has moved since, calls for that slot still reach the new owner. But they are sent with the
+// calls to the old owner, and wait until those are answered.
 func (c *connection) knownMasters() []slotOwner {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -267,8 +267,8 @@ func (c *connection) close() {
 	}
 }
 
-// await waits for the first attempt to connect, within ctx. If there is no connection, it returns
-// an error for the operation op.
+// await waits until the first attempt to connect has ended or ctx ends. If there is no connection,
+// it returns an error for the operation op.
 func (s *Store) await(ctx context.Context, op string) error {
 	if err := s.conn.await(ctx); err != nil {
 		return notConnected(op, err)

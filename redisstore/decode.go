@@ -14,7 +14,7 @@ import (
 
 var errLate = errors.New("the request reached Redis too late, and was not charged")
 
-// open begins to read the reply to a call: it reads the call's id and the server's clock.
+// open begins to read the reply to a call. It checks the call's id and reads the server's time.
 func (c *scriptCall) open(reply string) (in reader, err error) {
 	in = reader{call: c, text: reply}
 	id := in.uint64()
@@ -42,8 +42,8 @@ const (
 )
 
 // answer fills in the decisions of a reply, or the error. It returns the undecided runs that must
-// be sent again because the server's clock was set: the server refused them as too late although
-// they have time left, or because the call had the wrong periods of a calendar.
+// be sent again because the server's clock had been set: the server refused them as too late
+// although they have time left, or because the call had the wrong calendar periods.
 func (c *scriptCall) answer(reply string, err error) (late []run) {
 	if err == nil {
 		late, err = c.decodeTake(reply)
@@ -130,9 +130,9 @@ func share(d *stint.Decision, calls []*driver.Call, id uint64) {
 	}
 }
 
-// decision reads the next answer to a run. calls are the calls of the run that are not answered
-// yet, and n is the number of them that the answer is for. If the answer does not match their
-// request, decision returns an error.
+// decision reads the next answer to a run. calls are the unanswered calls of the run, and n is how
+// many of them the answer is for. If the answer does not match their request, decision returns an
+// error.
 func (in *reader) decision(
 	q *run, calls []*driver.Call, parts []part, id uint64,
 ) (d stint.Decision, n int, err error) {
@@ -205,7 +205,8 @@ func (in *reader) decision(
 	return d, n, nil
 }
 
-// charged reads the rest of an answer that begins with markCharge. n is as in decision.
+// charged reads the rest of an answer that begins with markCharge. For the result n, see
+// reader.decision.
 func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) (d stint.Decision, n int, err error) {
 	n = 1
 	if equal > 1 {
@@ -241,8 +242,8 @@ func (in *reader) charged(r *stint.Request, parts []part, id uint64, equal int) 
 	return d, n, nil
 }
 
-// usages reads the header and the heads (see lua/state.lua) that were written to a state at now. It
-// fills in the usage of each requested limit, and returns the state's generation.
+// usages reads the header and the heads (see lua/state.lua) that a script wrote to a state at the
+// time now. It fills in the usage of each requested limit, and returns the state's generation.
 func (s *set) usages(text string, now int64, p *part, usages []stint.Usage) (generation uint32) {
 	generation = le.Uint32([]byte(text))
 	text = text[headerSize:]
@@ -303,10 +304,11 @@ func double(text string) int64 {
 type amended struct {
 	claims         uint16
 	total, dropped int64
-	repeated       bool // the request was repeated, so it was not given back
+	repeated       bool // whether a refund was refused because the request had been repeated
 }
 
-// decodeAmend fills in the answers to amendments. It returns the amendments that came too late.
+// decodeAmend fills in the answers to amendments. It returns the amendments that the server refused
+// as too late.
 func (c *scriptCall) decodeAmend(batch []*amending, reply string) (late []*amending, err error) {
 	in, err := c.open(reply)
 	if err != nil {
@@ -417,7 +419,7 @@ func (in *reader) uint64() uint64 {
 	return 0
 }
 
-// int reads a whole number that is not less than least.
+// int reads an integer between least and [stint.MaxUnits].
 func (in *reader) int(least int64) int64 {
 	v := math.Float64frombits(in.uint64())
 	if v >= float64(least) && v <= float64(stint.MaxUnits) && v == math.Trunc(v) {

@@ -72,8 +72,8 @@
 // A single server, with or without Sentinel, decides such a request in one call. On a Cluster, the
 // subjects may be on different nodes: the store then charges each subject in its own call, and
 // gives the charges back if one is denied. No limit is ever exceeded. At worst, if a charge cannot
-// be given back, the subject has less left than it should for up to a window. On a Cluster, Reserve
-// is refused for several subjects.
+// be given back, the subject has less left than it should, for up to the length of a window. On a
+// Cluster, Reserve is refused for several subjects.
 //
 // # Inspection
 //

@@ -75,7 +75,7 @@ func (c *scriptCall) complete() *scriptCall {
 	return c
 }
 
-// isPlain reports whether a request has no ID, no lease, no concurrency limits, and a cost that may
+// isPlain reports whether a request has no ID, no lease and no concurrency limits, and its cost may
 // not be lowered.
 func isPlain(r *stint.Request) bool {
 	for _, l := range contract.Limits(r.Claims) {
@@ -88,8 +88,7 @@ func isPlain(r *stint.Request) bool {
 
 func isPlace(l stint.Limit) bool { return l.Algorithm == stint.AlgorithmConcurrency }
 
-// encodeTake returns the call that decides runs of equal requests. The ids of their charges follow
-// the call's id.
+// encodeTake returns the call that decides runs. The ids of their charges follow the call's id.
 func (s *Store) encodeTake(runs []run, id uint64) (*scriptCall, error) {
 	c, err := s.newCall(takeScript, id)
 	if err != nil {
@@ -208,7 +207,7 @@ func appendOptions(b []byte, r *stint.Request, id uint64) []byte {
 	if mode != driver.ModeForce {
 		wait = contract.Longest(r)
 	}
-	b = appendTime(b, wait+time.Microsecond-1) // rounded up, so that a tiny longest wait does not become 0
+	b = appendTime(b, wait+time.Microsecond-1) // rounded up, so that a tiny maximum wait does not become 0
 	booked := r.Terms().Booked
 	if booked != nil {
 		b = appendInt(b, booked.At)
@@ -244,9 +243,9 @@ func (c *scriptCall) shape(claims []stint.Claim) uint32 {
 	return contract.Shape(claims, k.keyText)
 }
 
-// encodeAmend returns the call that makes amendments. A heartbeat carries a not-after, see
-// heartbeatDeadline: if the heartbeat ran later, it could retake a place that was released in the
-// meantime.
+// encodeAmend returns the call that makes amendments. A heartbeat carries a not-after (see
+// heartbeatDeadline), because a heartbeat that ran later could retake a place that was released in
+// the meantime.
 func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall, error) {
 	c, err := s.newCall(amendScript, s.nextCall())
 	if err != nil {
@@ -259,7 +258,7 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 		notAfter, retake := int64(0), s.retakes(&q.charge, q.Amendment)
 		if q.Amendment.Kind == stint.AmendExtend {
 			if notAfter = s.clock.notAfter(heartbeatDeadline(ctx, q)); notAfter == 0 && s.clock.fixed() == 0 {
-				retake = 0 // without the server's clock there is no not-after
+				retake = 0 // the server's time is unknown, so the heartbeat cannot carry a not-after
 			}
 		}
 		c.addAmendment(&q.charge, q.Amendment, notAfter, retake)
@@ -267,7 +266,8 @@ func (s *Store) encodeAmend(ctx context.Context, batch []*amending) (*scriptCall
 	return c.complete(), nil
 }
 
-// addAmendment adds an amendment. retake has the claims that may take places back, as bits.
+// addAmendment adds an amendment. The bits of retake are set for the claims that may retake lost
+// places.
 func (c *scriptCall) addAmendment(charge *stint.Charge, a stint.Amendment, notAfter int64, retake uint16) {
 	data, claims := charge.Data(), charge.Claims()
 	b := append(c.body, byte(a.Kind), oneIf(a.Cost == 0 && a.Costs == nil), oneIf(a.Costs != nil))
@@ -467,7 +467,7 @@ const (
 	strikesKey = "strikes"
 )
 
-// key adds a key of a subject in a scope. The scope is "" for limits without a scope, and for the
+// key adds a key for a subject in a scope. The scope is "" for limits without a scope, and for the
 // subject's ban and strikes.
 func (c *scriptCall) key(subject, scope, end string) {
 	c.keyText = append(c.beginKey(c.keyText, subject, scope), end...)
@@ -539,8 +539,9 @@ func (c *scriptCall) number(s *set) byte {
 	return byte(i + 1)
 }
 
-// appendSets adds the sets in the form that lua/sets.lua reads. For each requested set, it adds
-// that set, or the set that usually replaces it, and then the other sets that may replace it.
+// appendSets adds the sets in the form that lua/sets.lua reads. For each requested set, it adds the
+// set and its others, or as many of them as there are numbers for. Unless there are too many sets,
+// the one that fit the most recently charged state comes first.
 func (c *scriptCall) appendSets(b []byte) []byte {
 	asked := len(c.sets)
 	b = append(b, byte(asked))

@@ -18,7 +18,7 @@ var errReply = errors.New("unexpected reply from Redis")
 
 func badReply(what string) error { return fmt.Errorf("%w: %s", errReply, what) }
 
-// serverError is an error of the server that arrived inside a reply.
+// serverError is an error that the server reported inside a reply.
 type serverError string
 
 func (e serverError) Error() string { return string(e) }

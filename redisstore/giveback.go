@@ -28,8 +28,9 @@ const (
 	drainTime = time.Second
 )
 
-// giveBacks counts the charges to be given back. Each was charged to one subject of a request on
-// several subjects, and the request failed, was a repeat, or was denied because of another subject.
+// giveBacks counts the charges to be given back. A charge to a subject is given back if it was for
+// a request on several subjects, and the request failed, was a repeat, or was denied because of
+// another subject.
 type giveBacks struct {
 	waiting atomic.Int64 // charges to give back, including those of calls whose answers are late
 	dropped atomic.Int64 // charges not given back, which count until they leave their window

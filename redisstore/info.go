@@ -14,9 +14,9 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Info is the report of the servers, summed over the masters of a Cluster. If a server does not
-// report a value, the value is zero, or does not include that server. Warnings mentions the
-// commands that are not permitted.
+// Info holds what the servers report about themselves, summed over the masters of a Cluster. If a
+// server does not report a value, the value is zero, or does not include that server. Warnings
+// mentions the commands that are not permitted.
 type Info struct {
 	// Mode is "standalone", "sentinel" or "cluster". Masters is the number of servers that
 	// answered.
@@ -57,17 +57,17 @@ type Info struct {
 	// second.
 	ClockAhead map[string]time.Duration
 
-	// NotGivenBack is the number of charges on a Cluster, for requests on several subjects, that
-	// this process could not give back although the requests failed or were denied. They count
-	// until they leave their windows.
+	// NotGivenBack is the number of charges that this process could not give back after a request
+	// on several subjects of a Cluster failed or was denied. They count until they leave their
+	// windows.
 	NotGivenBack int64
 
 	// Warnings are sentences that describe problems and their fixes.
 	Warnings []string
 }
 
-// Info asks the servers for their state. It leaves out what the Redis user is not permitted to
-// read, with a warning. An error means that no server answered.
+// Info asks the servers for their state. It omits whatever the Redis user is not permitted to read,
+// and adds a warning. An error means that no server answered.
 func (s *Store) Info(ctx context.Context) (Info, error) {
 	if err := s.await(ctx, "info"); err != nil {
 		return Info{}, err
@@ -113,7 +113,8 @@ type serverInfo struct {
 
 func ask(ctx context.Context, addr string, node rueidis.Client) (serverInfo, error) {
 	t := serverInfo{report: report{addr: addr}}
-	// unless returns err, or nil if the command is unknown or not permitted.
+	// The function unless records a command that is unknown or not permitted, and then returns nil.
+	// Otherwise it returns err.
 	unless := func(command string, err error) error {
 		if unknownOrRefused(err) {
 			t.refused = append(t.refused, command)

@@ -16,8 +16,8 @@ import (
 
 var _ driver.Inspector = (*Store)(nil)
 
-// Inspect shows the usage of a subject. See [driver.Inspector]. It makes one call of a script that
-// writes nothing.
+// Inspect returns the usage of a subject. See [driver.Inspector]. It makes one call of a script
+// that writes nothing.
 func (s *Store) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, error) {
 	if err := s.await(ctx, "inspect"); err != nil {
 		return driver.Inspection{}, err
@@ -79,10 +79,10 @@ func (s *Store) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), nil
 }
 
-// scopeIn returns the scope in rest, which is the part of a key after the subject. If only the hash
-// of the scope is known, it returns the hash. It reports whether the key belongs to limits: such a
-// key ends with stateKey, followed by the limits' name if they have one, or with the ID of a
-// concurrency limit. The key of holds under named limits counts, too.
+// scopeIn returns the scope in the part of a key after the subject. If only the hash of the scope
+// is known, it returns the hash. It also reports whether the key belongs to limits: such a key ends
+// with stateKey, followed by the limits' name if they have one, or with the ID of a concurrency
+// limit. The key for the holds of named limits counts, too.
 func scopeIn(rest string) (scope string, ok bool) {
 	text, id, scoped := strings.Cut(rest, ":")
 	if !scoped {

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ownConnections is the maximum number of connections for batches to a server. With the shared
-// connection and the one that listens, there are at most eight connections to a server.
+// ownConnections is the maximum number of batch connections per server. With the shared connection
+// and the one that listens, there are at most eight connections per server.
 const ownConnections = 6
 
 // idle is the time after which a connection for batches is closed if nothing was sent or received
@@ -27,7 +27,8 @@ const idle = 30 * time.Second
 // trusted.
 var errStale = errors.New("the connection was idle for too long, or other connections to the servers were just lost")
 
-// newClient makes a client within ctx. Its connections for batches are links.
+// newClient makes a client, and gives up if ctx ends first. The client's connections for batches
+// are links.
 func (c *connection) newClient(ctx context.Context, co rueidis.ClientOption) (rueidis.Client, error) {
 	opening, end := context.WithCancel(ctx)
 	defer end()

@@ -108,7 +108,7 @@ func (s *Store) settleNames(ctx context.Context) (*names, error) {
 
 const (
 	// namesEvery is the interval at which a process checks which name key is in use. After the key
-	// was replaced, or after Redis has lost its data, processes may count separately for that long.
+	// has been replaced, or Redis has lost its data, processes may count separately for that long.
 	namesEvery = 2 * time.Second
 	// namesTime is the maximum duration of one check.
 	namesTime = time.Second

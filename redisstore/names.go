@@ -36,7 +36,7 @@ func newNames(key []byte) *names {
 	return n
 }
 
-// mac is the state of one computation of a hash.
+// mac is the state of one hash computation.
 type mac struct {
 	hash.Hash
 	in  []byte

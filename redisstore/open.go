@@ -63,9 +63,9 @@ type Config struct {
 // dialTimeout is the maximum duration of a connection attempt, unless the URL sets a different one.
 const dialTimeout = time.Second
 
-// The client pings a connection if it has received nothing on it for the duration keepAlive. It
-// closes the connection if it receives nothing for the duration silence after that: calls that wait
-// on the connection fail, and later calls use a new one.
+// keepAlive is how long the client waits for data on a connection before it pings the server. The
+// constant silence is how long it then waits for data before it closes the connection: calls that
+// wait on the connection fail, and later calls use a new one.
 const (
 	keepAlive = time.Second
 	silence   = 2 * time.Second
@@ -83,12 +83,12 @@ const unverified = "the TLS certificate of Redis is not verified (skip_verify): 
 const openTime = time.Second
 
 // Open opens a store. It returns when the first attempt to connect has ended, after one second, or
-// at the end of ctx, whichever comes first; ctx does not affect the store afterwards. The store
-// keeps trying to connect in the background, about every second. Until it has succeeded, every call
-// fails with the cause. [Store.Ping] returns that cause, too.
+// when ctx ends, whichever comes first; ctx does not affect the store afterwards. The store keeps
+// trying to connect in the background, about every second. Until it has succeeded, every call fails
+// with the cause. [Store.Ping] returns that cause, too.
 //
 // Open returns an error only for a problem that waiting does not fix: a mistake in the Config, as a
-// [*stint.InvalidError], which shows nothing of the URL; [ErrNameKey]; or a canceled ctx.
+// [*stint.InvalidError], which reveals nothing of the URL; [ErrNameKey]; or a canceled ctx.
 func Open(ctx context.Context, c Config) (*Store, error) {
 	c.Prefix = string(keypart.Append(nil, cmp.Or(c.Prefix, "stint"), true))
 	if c.Logger == nil {
@@ -135,7 +135,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	return s, nil
 }
 
-// options returns the options of the client for a Config's URL. Commands marked with ToPipe use the
+// options returns the client options for a Config with a URL. Commands marked with ToPipe use the
 // shared connection. Every other call uses a separate connection.
 func options(c Config) (rueidis.ClientOption, error) {
 	co, err := redisurl.Parse(c.URL)
@@ -220,8 +220,8 @@ var errOneOfMany = errors.New("the server is a node of a Cluster, but does not l
 // probe tries the commands that later calls need, on a subject that is used for nothing else, and
 // then resets that subject. It also reads the servers' reports, where that is permitted.
 func (s *Store) probe(ctx context.Context) error {
-	// Load the script of decisions on every node with a call that decides nothing. Then calls do
-	// not have to load it after a failover, or when a slot has moved to another node.
+	// Load the decision script on every node with a call that decides nothing, so that calls need
+	// not load it after a failover, or when a slot has moved to another node.
 	nothing := []string{rueidis.BinaryString(make([]byte, 8+8+4+1+2))}
 	for addr, node := range s.conn.get().Nodes() {
 		ask := rueidis.Commands{

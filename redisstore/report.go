@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// report is the reply of a server to INFO.
+// report is a server's reply to INFO.
 type report struct {
 	addr, text string
 }
@@ -27,7 +27,7 @@ func (r report) number(name string) int64 {
 	return n
 }
 
-// seconds returns a field that is a number of seconds, or 0.
+// seconds returns the value of a field in seconds, or 0 if the field is missing or invalid.
 func (r report) seconds(name string) time.Duration {
 	n, _ := strconv.ParseFloat(r.field(name), 64)
 	return time.Duration(n * float64(time.Second))

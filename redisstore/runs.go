@@ -28,9 +28,9 @@ type run struct {
 	joinable bool      // see canJoin
 	parts    int       // number of parts of each request
 
-	// For a request with an ID, shape is the hash of its claims, see contract.Shape. If the request
-	// is a part of a request that was split (see split.go), of is the whole request, and elsewhere
-	// has the charges of its other parts.
+	// shape is the hash of the claims of a request with an ID; see contract.Shape. If the request
+	// is a part of a request that was split (see split.go), run.of is the whole request, and
+	// elsewhere has the charges of the other parts.
 	shape     uint32
 	of        *stint.Request
 	elsewhere *stint.Charge
@@ -105,7 +105,8 @@ func canJoin(r *stint.Request) bool {
 		!slices.ContainsFunc(c.Limits, func(l stint.Limit) bool { return contract.HasMeter(&l) })
 }
 
-// join adds a call to the run if its request is equal to those in the run.
+// join adds a call to the run if its request is equal to those in the run, and reports whether it
+// did.
 func (q *run) join(c *driver.Call) bool {
 	if !q.joinable || len(q.calls) == maxEqual || !equal(&q.calls[0].Request, &c.Request) ||
 		q.deadline.IsZero() != c.Deadline.IsZero() || c.Deadline.Sub(q.deadline).Abs() > sameTime {

@@ -13,7 +13,7 @@ import (
 // nothing else during that call.
 const scanCount = 1000
 
-// scan calls f with the keys of the given servers that match a pattern, one or more keys at a time,
+// scan calls f with the keys that match a pattern on the given servers, one or more keys at a time,
 // until f returns false. It may pass a key twice.
 func scan(
 	ctx context.Context, nodes map[string]rueidis.Client, pattern string,
@@ -48,8 +48,8 @@ func escapeGlob(text string) string {
 // servers returns the servers that may hold a key, by address. If key is "", it returns all servers
 // that hold keys. On a Cluster it returns only masters, and lost has the addresses of the masters
 // that the client does not know. If the client knows none of the masters, the Cluster probably
-// reports other addresses than the client uses. Then servers returns all nodes, because asking a
-// node that does not have the key does no harm.
+// reports addresses that differ from those that the client uses. Then servers returns all nodes,
+// because asking a node that does not have the key does no harm.
 func (s *Store) servers(
 	ctx context.Context, key string,
 ) (nodes map[string]rueidis.Client, lost []string, err error) {

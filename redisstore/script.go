@@ -17,11 +17,11 @@ var sources embed.FS
 
 type script struct{ source, sha string }
 
-// A script is the text of several files in the directory lua, one after another. The constants list
-// the files. "f(a,b" begins a function f with the parameters a and b, and ")x" ends the function
-// with "return x". The files between them are the body of the function. Redis creates every
-// function of a script again at each call, which takes time. So functions that a plain take does
-// not need are in the body of such a function, which creates them only when it is called.
+// A script is the concatenated text of several files in the directory lua. The constants list the
+// files. "f(a,b" begins a function f with the parameters a and b, and ")x" ends the function with
+// "return x". The files between them are the body of the function. Redis creates every function of
+// a script again at each call, which takes time. So functions that a plain take does not need are
+// nested in such a function, which creates them only when it is called.
 //
 // Each script ends with the file that it is named after. That file documents KEYS, ARGV and the
 // reply, and its last lines run the script.
@@ -73,7 +73,7 @@ func file(name string) string {
 	return string(text)
 }
 
-// numbersIn returns the numbers of a source by name, from lines such as: local A, B = 1, 2.
+// numbersIn returns the numbers that a source defines in lines such as: local A, B = 1, 2.
 func numbersIn(source string) map[string]string {
 	numbers := map[string]string{}
 	for line := range strings.Lines(source) {

@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// set holds the limits of a part, in the order and form in which a state has them. See
+// set holds the limits of a part, in the order and form in which a state stores them. See
 // lua/numbers.lua and lua/state.lua.
 type set struct {
 	directory string // directory of a state with exactly these limits
@@ -23,8 +23,8 @@ type set struct {
 	packed    []byte // the set in the form that lua/sets.lua reads
 	numberAt  int    // offset of the set's number in packed
 	// others are sets with the same limits for states with a different directory, which has more
-	// limits or wider entries. usual is the one that fitted the most recently charged state, or nil
-	// if the set itself fitted that state.
+	// limits or wider entries. usual is the one that fit the most recently charged state, or nil if
+	// the set itself fit that state.
 	others atomic.Pointer[[]*set]
 	usual  atomic.Pointer[set]
 }
@@ -48,7 +48,7 @@ type setLimit struct {
 	unit, rate, tick int64
 }
 
-// Values of asked. See ASKED in lua/numbers.lua.
+// Values of setLimit.asked. See ASKED in lua/numbers.lua.
 const (
 	askedNot = iota
 	askedFor

@@ -14,7 +14,7 @@
 //     StreamingCredentialsProvider
 //   - database, client name (default "stint"), protocol, DisableIdentity
 //
-// The store uses nothing else of the client: not its pool, timeouts, retries, hooks, OnConnect,
+// The store uses nothing else from the client: not its pool, timeouts, retries, hooks, OnConnect,
 // read routing or client-side caching, nor a Cluster's NewClient. But its DialTimeout still bounds
 // how long it takes to open a connection over TLS.
 //

@@ -20,7 +20,7 @@ const refreshEvery = 30 * time.Second
 var errNoStream = errors.New("no credentials: AdjustClient has replaced DialCtxFn, which listens to the " +
 	"StreamingCredentialsProvider; call the original DialCtxFn, or set AuthCredentialsFn, too")
 
-// stream subscribes each connection to a provider of credentials until the connection is closed.
+// stream subscribes each connection to a credentials provider until the connection is closed.
 func stream(co *rueidis.ClientOption, provider auth.StreamingCredentialsProvider) {
 	newest := &atomic.Pointer[rueidis.AuthCredentials]{}
 	dial := co.DialCtxFn
@@ -65,12 +65,12 @@ func (l *listener) OnNext(c auth.Credentials) {
 	l.newest.Store(&next)
 }
 
-// OnError implements [auth.CredentialsListener]. The last credentials stay in use: when the server
-// no longer accepts them, calls fail with its error.
+// OnError implements [auth.CredentialsListener]. The last credentials stay in use. When the server
+// no longer accepts them, calls fail with the server's error.
 func (l *listener) OnError(error) {}
 
 // Close ends the subscription and closes the connection.
 func (l *listener) Close() error {
-	_ = l.unsubscribe() // ignore an error of the caller's provider
+	_ = l.unsubscribe() // ignore errors from the caller's provider
 	return l.Conn.Close()
 }
