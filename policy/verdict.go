@@ -45,7 +45,7 @@ type Verdict struct {
 
 	enforced   int              // number of enforced results, which come first
 	shadow     []stint.Decision // decisions on the results in shadow
-	who        string           // subject in the tier; the next request reuses the string if its subject is equal
+	who        string           // subject that the tier counts; reused for the next request if equal
 	began      time.Duration    // see [stopwatch]
 	after      *after
 	atLeast    bool // a true cost below the charge gives nothing back

@@ -260,7 +260,7 @@ func (c *connection) stop() {
 	c.work.Wait()
 }
 
-// close closes the client after stop, unless it belongs to the caller.
+// close closes the client, unless it belongs to the caller. stop must be called first.
 func (c *connection) close() {
 	if client := c.client.Load(); client != nil && c.dial != nil {
 		(*client).Close()

@@ -298,9 +298,9 @@ func double(text string) int64 {
 	return 0
 }
 
-// amended is the outcome of an amendment. claims tells to which claims of the charge the amendment
-// applied: bit i stands for claim i. total is the true cost of a settlement under these claims, and
-// dropped is the number of its units that were not charged.
+// amended is the outcome of an amendment. claims has the claims of the charge to which the
+// amendment applied, as bits: bit i stands for claim i. total is the true cost of a settlement
+// under these claims, and dropped is the number of its units that were not charged.
 type amended struct {
 	claims         uint16
 	total, dropped int64

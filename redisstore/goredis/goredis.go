@@ -37,8 +37,8 @@ import (
 
 // Open opens a store on the servers of a client: a [*redis.Client], including one from
 // [redis.NewFailoverClient], a [*redis.ClusterClient] without ClusterSlots, or a type that embeds
-// one of them. For any other client, it returns a [*stint.InvalidError]. Leave URL and Client of the
-// Config empty. Open calls AdjustClient last, so AdjustClient may replace DialCtxFn to connect
+// one of them. For any other client, it returns a [*stint.InvalidError]. Leave URL and Client of
+// the Config empty. Open calls AdjustClient last, so AdjustClient may replace DialCtxFn to connect
 // differently from the client.
 func Open(ctx context.Context, client redis.UniversalClient, c redisstore.Config) (*redisstore.Store, error) {
 	if c.URL != "" || c.Client != nil {
