@@ -43,7 +43,7 @@ type expiry struct {
 	subject *subject
 }
 
-// expiries is a heap, with one element for each subject that is stored.
+// expiries is a heap in which the earliest expiry comes first.
 type expiries []expiry
 
 func (e expiries) Len() int           { return len(e) }

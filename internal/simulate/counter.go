@@ -20,15 +20,15 @@ type counter struct {
 	top   int
 
 	counts   sums[countKey]
-	rules    []RuleCount // by index of the rule
+	rules    []RuleCount // by rule index
 	limits   []LimitUse  // the limits of all rules, in the order of the rules
-	first    []int       // index in limits of each rule's first limit
+	first    []int       // by rule index: the index in limits of the rule's first limit
 	series   series
 	sizer    *sizer
 	subjects map[string]*subject // the subjects that are counted separately, at most max
 	max      int
 	others   Count               // requests of callers that are not counted separately
-	hosts    map[*subject]string // host names of clients, if the log has these instead of addresses
+	hosts    map[*subject]string // host names of clients that the log identifies by host name instead of address
 
 	// The fields below describe the last request.
 	caller        string     // the caller of the request; "" if nothing limits it
@@ -99,9 +99,9 @@ func (c *counter) add(v *policy.Verdict, method string, now int64) {
 	}
 }
 
-// addUsages counts how much a request used of its limits. It also finds the caller, which is the
-// first subject that does not stand for everyone. If there is none, the caller is the first
-// subject.
+// addUsages records the usage of the limits that apply to a request. It also finds the caller,
+// which is the first subject that does not stand for everyone. If there is none, the caller is the
+// first subject.
 func (c *counter) addUsages(v *policy.Verdict, now int64) {
 	c.caller, c.callerSubject, c.subjectsOf = "", nil, c.subjectsOf[:0]
 	everyone := true
@@ -136,8 +136,8 @@ func (c *counter) subject(r *policy.Result) *subject {
 	return s
 }
 
-// addUsage counts a request for a rule, and how much of the rule's limits the subject used. s may
-// be nil.
+// addUsage counts a request to which a rule applies, and records how much of the rule's limits the
+// subject has used. If s is nil, it only counts the request.
 func (c *counter) addUsage(s *subject, r *policy.Result, now int64) {
 	c.rules[r.Rule.Index].Requests++
 	if s == nil {

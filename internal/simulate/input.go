@@ -14,7 +14,7 @@ type input struct {
 	record *accesslog.Record
 	values []string // values that Values has returned for this record
 
-	usedUser bool // whether Claim has returned the user of the log
+	usedUser bool // whether Claim has returned the user from the log
 	known    tokens.Known
 }
 

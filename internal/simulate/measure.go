@@ -7,14 +7,14 @@ import (
 )
 
 // measure counts the charges of one claim under many limits with the same window. The maximums of
-// these limits are the numbers of the [scale].
+// these limits are the numbers in the [scale].
 //
 // Two counts hold all charges, as if nothing were ever denied:
 //
 //   - large has slices, like the count of every limit above stint.Resolution. With slices, units
 //     become available later than without slices.
-//   - exact counts under the largest limit that has no slices. When that limit is exceeded, exact
-//     is no longer needed, because the subject needs a limit with slices.
+//   - exact has no slices. Its limit is the largest one without slices. Once that limit is
+//     exceeded, exact is dropped, because the subject needs a limit with slices.
 //
 // A step is the count of one limit of the scale. It differs from the two counts only after it has
 // denied something, or after a settlement that it could not charge in full. So a step is created
@@ -23,8 +23,8 @@ import (
 // because a limit without slices may deny less than a somewhat larger limit with slices.
 //
 // The two counts ignore bursts, because how fast the meter of a burst empties depends on the
-// maximum of the limit. Instead, meter records all charges. From these charges, meter computes the
-// maximum that a limit with the burst needs, and the meter of a new step.
+// maximum of the limit. Instead, the field meter records all charges. From these charges, it
+// computes the maximum that a limit with the burst needs, and the level of the meter of a new step.
 type measure struct {
 	need        *need
 	exact       *algorithm.Count
@@ -39,8 +39,7 @@ type step struct {
 	took bool // whether it admitted the last request
 }
 
-// add adds a charge. It also counts, for each limit, whether the limit would have denied the
-// charge.
+// add adds a charge, and counts a denial for each limit that would have denied it.
 func (m *measure) add(w *window, at, cost int64) {
 	bucketMax := int64(0)
 	if w.Burst > 1 {
@@ -67,10 +66,10 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb appends a step for each further limit of the scale whose maximum is below most and whose
-// index in the scale is below to. Each new step is a copy of history. from is the scale index of
-// the first element of steps. last is the cost of the last charge, which the meters of the new
-// steps leave out.
+// climb appends the steps that are missing for limits of the scale with a maximum less than most
+// and an index less than to. It returns the extended slice, whose first element has the index from
+// in the scale. Each new step is a copy of history. If last is not 0, it is the cost of the latest
+// charge, and the meters of the new steps leave that charge out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -82,8 +81,8 @@ func (m *measure) climb(steps []step, w *window, from, to int, most, last int64,
 	return steps
 }
 
-// take charges cost to each of the steps that has room for it, and counts a denial by each of the
-// others. index is the scale index of the first step.
+// take charges cost to each step that has room for it, and counts a denial for each of the other
+// steps. index is the scale index of the first step.
 func (w *window) take(steps []step, index int, at, cost int64) {
 	var v algorithm.View
 	for i := range steps {
@@ -96,7 +95,8 @@ func (w *window) take(steps []step, index int, at, cost int64) {
 	}
 }
 
-// settle replaces the cost of the last charge with its true cost, truth.
+// settle changes the cost of the last charge from cost to truth, the true cost, in all counts that
+// admitted it. debt is as in [algorithm.View.Settle].
 func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	var v algorithm.View
 	if truth > cost {
@@ -123,7 +123,8 @@ func (m *measure) settle(w *window, at, cost, truth, debt int64) {
 	}
 }
 
-// raise adds the steps whose usage may exceed their capacity after a settlement adds units.
+// raise is called before a settlement that adds units. It creates the steps whose capacity the
+// settlement may exceed.
 func (m *measure) raise(w *window, at, units int64) {
 	var v algorithm.View
 	v.Open(m.large, &w.largeLimit, at, 0)
@@ -144,5 +145,5 @@ func (m *measure) raise(w *window, at, units int64) {
 	}
 }
 
-// maxFor returns the smallest maximum whose capacity is at least used.
+// maxFor returns the smallest maximum with which a limit has room for the units in used.
 func (w *window) maxFor(used int64) int64 { return (used + w.Burst - 1) / w.Burst }

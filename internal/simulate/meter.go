@@ -8,9 +8,9 @@ import (
 	"github.com/stint-limiter/stint/internal/algorithm"
 )
 
-// meter finds the smallest maximum L with which the bucket of a limit with a burst denies nothing.
-// Take a limit with window W and a burst of b times L. Its bucket has room for all charges if the
-// following holds for any two of them: the units charged from the first to the second are at most
+// meter finds the smallest maximum L at which a limit with a burst denies nothing. If the limit has
+// the window W and a burst of b times L, its bucket has room for all charges if the following holds
+// for any two of them: the units charged from the first to the second, including both, are at most
 // L·(b + the time between them / W).
 //
 // So L is W times the steepest slope from a point (time of a charge, units charged before it) to a
@@ -36,17 +36,18 @@ func (m *meter) add(at, units, window, burst int64) int64 {
 	}
 	m.sum += units
 	end := point{at + burst*window, m.sum}
-	// Along the hull, the slope of the line to the point end first increases and then decreases.
+	// Along the hull, the slope of the line to the later point first increases and then decreases.
 	steepest := sort.Search(len(m.hull)-1, func(i int) bool { return !steeper(m.hull[i+1], end, m.hull[i], end) })
 	needed := rise(m.hull[steepest], end, window)
 	if m.sum > stint.MaxUnits {
-		*m = meter{} // this never happens in practice; starting again avoids an overflow
+		*m = meter{} // this never happens in practice; starting over avoids an overflow
 	}
 	return needed
 }
 
-// bucket returns a count whose meter holds all charges but the last one, whose cost is last. If
-// last is 0, it holds all charges. The points on the hull determine the level of the meter.
+// bucket returns a count whose meter holds all charges. If last is not 0, it is the cost of the
+// latest charge, and the meter leaves that charge out. The points on the hull are enough to compute
+// the level of the meter.
 func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	c := new(algorithm.Count)
 	var v algorithm.View
@@ -63,7 +64,7 @@ func (m *meter) bucket(p *algorithm.Params, last int64) *algorithm.Count {
 	return c
 }
 
-// amend adds the number by, which may be negative, to the units of the last charge.
+// amend changes the units of the last charge by the given number, which may be negative.
 func (m *meter) amend(by int64) { m.sum = max(m.sum+by, 0) }
 
 // steeper reports whether the line from a to b is steeper than the line from c to d. Both lines

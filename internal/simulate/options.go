@@ -26,7 +26,7 @@ type Options struct {
 	// EnforceAll enforces all limits for everyone, regardless of shadow and rollout in the
 	// configuration.
 	EnforceAll bool
-	// Overrides gives single subjects different limits, in both configurations. Nil means no
+	// Overrides gives individual subjects different limits, in both configurations. Nil means no
 	// overrides.
 	Overrides policy.Overrides
 

@@ -61,8 +61,8 @@ func (s sums[K]) add(key K, c *Count) {
 	s[key].add(c)
 }
 
-// namedCounts returns counts in the order of names. Names without requests are included if all is
-// set.
+// namedCounts returns counts in the order of names. If all is true, names without requests are
+// included.
 func namedCounts(counts sums[string], names []string, all bool) []NamedCount {
 	list := []NamedCount{}
 	for _, name := range names {
@@ -144,8 +144,8 @@ func (c *counter) hitOf(s *subject) Hit {
 
 func (c *counter) limitUses() []LimitUse {
 	uses := c.limits
-	// The shares of each limit that subjects used. Subjects that were denied, even if only in
-	// shadow, are left out.
+	// For each limit, the share of it that each subject used. Subjects that were denied, even if
+	// only in shadow, are left out.
 	shares := make([][]float64, len(uses))
 	busiest := make([]*top[Busy], len(uses))
 	for i := range uses {
@@ -174,7 +174,7 @@ func (c *counter) limitUses() []LimitUse {
 	return uses
 }
 
-// share returns the used share of a capacity; 1 if the capacity is 0.
+// share returns the share of a capacity that is used, or 1 if the capacity is 0.
 func share(used, capacity int64) float64 {
 	if capacity == 0 {
 		return 1
@@ -197,7 +197,7 @@ func rounded(x float64) float64 {
 
 const histogramSteps = 10
 
-// headroom returns the distribution of the shares. It sorts the slice.
+// headroom returns the distribution of shares. It sorts the slice in place.
 func headroom(shares []float64) Headroom {
 	h := Headroom{Subjects: int64(len(shares)), Histogram: make([]int64, histogramSteps)}
 	if len(shares) == 0 {
@@ -220,7 +220,7 @@ func rank(n int, share float64) int {
 	return min(max(int(math.Ceil(share*float64(n)-slack)), 1), n)
 }
 
-// top keeps at most max of the values that are added to it: the first ones in the order of compare.
+// top keeps at most max of the values that are added to it: those that compare sorts first.
 type top[T any] struct {
 	max     int
 	compare func(a, b T) int

@@ -57,7 +57,7 @@ func (w *window) recommend(scale scale, shares []float64) Recommendation {
 		p := w.point(scale, index)
 		r.Curve = append(r.Curve, p)
 		if p.Subjects == 0 && most <= max(p.Max, w.smallestSliced()) {
-			break // no larger limit affects a subject, even if it has slices
+			break // no larger limit affects any subject, with or without slices
 		}
 	}
 	return r
@@ -143,7 +143,8 @@ func newScale() scale {
 	return append(s, largestMax)
 }
 
-// index returns the index of the smallest round number that is at least n, or the last index.
+// index returns the index of the smallest round number that is at least n, or the last index if
+// there is none.
 func (s scale) index(n int64) int {
 	i, _ := slices.BinarySearch(s, n)
 	return min(i, len(s)-1)

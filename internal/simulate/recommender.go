@@ -17,11 +17,12 @@ import (
 
 // recommender measures what subjects use, and recommends limits that fit their usage.
 type recommender struct {
-	// store recognizes repeated request IDs. Its limits are too high to deny requests.
+	// store recognizes repeated request IDs. Its limits are so high that it denies only requests
+	// that cost more than any limit allows.
 	store       *memorystore.Store
 	guard       *policy.Guard
 	scale       scale
-	rules       []ruleQuantities // by index of the rule
+	rules       []ruleQuantities // by rule index
 	maxSubjects int
 	subjects    map[string]*needs
 	// claims holds the measures of each claim and quantity: one measure for each window.
@@ -32,7 +33,8 @@ type recommender struct {
 	request stint.Request
 }
 
-// ruleQuantities holds what to measure for one rule. Limits of the same name count one quantity.
+// ruleQuantities holds what to measure for one rule. Limits with the same name count the same
+// quantity.
 type ruleQuantities struct {
 	windows [][]*window   // the windows of each quantity
 	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
@@ -42,7 +44,7 @@ type ruleQuantities struct {
 type window struct {
 	Recommendation
 	exactLimit, largeLimit algorithm.Params
-	steps                  []stepLimit // one for each number of the scale
+	steps                  []stepLimit // one for each number in the scale
 	sliceless              int         // number of steps without slices
 	denied                 []int64     // number of denied requests, by step
 
@@ -52,7 +54,7 @@ type window struct {
 	exact, large []int64
 }
 
-// stepLimit is a limit whose maximum is a number of the scale.
+// stepLimit is a limit whose maximum is a number in the scale.
 type stepLimit struct {
 	max int64
 	algorithm.Params
@@ -66,12 +68,12 @@ type claimKey struct {
 // needs holds the needs of a subject in the windows of all rules that applied to it.
 type needs []*need
 
-// need holds the smallest maximums with which a limit would have admitted all requests of a subject
-// in one window: exact for a limit without slices, and large for a limit with slices.
+// need holds the smallest maximums for one window that would have admitted all requests of a
+// subject: exact for a limit without slices, and large for a limit with slices.
 type need struct {
 	window       *window
 	exact, large int64
-	exceeded     bool // whether the exact count was exceeded; exact is then unknown
+	exceeded     bool // whether the subject exceeded the largest limit without slices; exact is then unknown
 }
 
 func (r *run) newRecommender() (*recommender, error) {
@@ -92,8 +94,8 @@ func (r *run) newRecommender() (*recommender, error) {
 				w.scaled(rec.scale)
 			}
 			q.windows = append(q.windows, windows)
-			// Each rule gets a different window. Otherwise, the store would count the claims of one
-			// subject under different rules together.
+			// Each rule gets a different window. If two rules had the same window, the store would
+			// use one count for the claims that they make for the same subject.
 			unlimited := stint.Per(largestMax, stint.MinWindow+time.Duration(rule.Index)*time.Microsecond)
 			q.limits = append(q.limits, unlimited.WithName(name))
 		}
@@ -141,7 +143,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 		switch l.Algorithm {
 		case stint.AlgorithmConcurrency: // a log does not show which requests overlap
 		case stint.AlgorithmSliding:
-			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // the first max avoids a burst of 0 for 0/1m
+			add(l.Window, max(l.Capacity()/max(l.Max, 1), 1), l) // a limit of 0/1m has a burst of 1, not 0
 		default:
 			add(l.Window, 1, l)
 		}
@@ -154,7 +156,7 @@ func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	return list
 }
 
-// scaled sets up the limits to measure: exactLimit, largeLimit, and a step for each number of the
+// scaled sets up the limits to measure: exactLimit, largeLimit, and a step for each number in the
 // scale.
 func (w *window) scaled(s scale) {
 	length := time.Duration(w.Window)
@@ -175,7 +177,7 @@ func (w *window) scaled(s scale) {
 	w.denied = make([]int64, len(s))
 }
 
-// add measures a request with its outcome.
+// add measures a request, and then settles its cost according to its outcome.
 func (r *recommender) add(in *policy.Input, o policy.Outcome) error {
 	ctx := context.Background()
 	r.request = stint.Request{}
@@ -239,7 +241,7 @@ func (r *recommender) measures(claim *stint.Claim, rule, quantity int) []measure
 	return list
 }
 
-// in returns the need in a window. If there is none, in adds it.
+// in returns the need for window w. If there is none yet, it adds one.
 func (s *needs) in(w *window) *need {
 	i := slices.IndexFunc(*s, func(n *need) bool { return n.window == w })
 	if i < 0 {
@@ -249,8 +251,8 @@ func (s *needs) in(w *window) *need {
 	return (*s)[i]
 }
 
-// settlingStore is the store of a recommender. It settles the recommender's measures when it
-// settles charges.
+// settlingStore is the store of a recommender. When it settles a charge, it also settles the
+// recommender's measures.
 type settlingStore struct {
 	Timeless
 	recommender *recommender

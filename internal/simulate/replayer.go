@@ -17,7 +17,7 @@ type replayer struct {
 	counter *counter
 	sizer   *sizer
 
-	// unsettled is true if a response header settles the cost of some requests. Logs do not have
+	// unsettled is true if a response header settles the cost of some requests. Logs do not contain
 	// such headers.
 	unsettled bool
 }
@@ -53,9 +53,9 @@ func (r *replayer) replay(in *policy.Input, record *accesslog.Record, now int64)
 	return nil
 }
 
-// Timeless is a store without deadlines. A guard waits for the store by the real clock, not by the
-// log's. With deadlines, some answers for rules in shadow and some settlements would be lost on a
-// slow machine.
+// Timeless is a store that ignores the deadlines of its calls. Guards set these deadlines by the
+// real clock, not by the times in the log. On a slow machine, some answers for rules in shadow and
+// some settlements would miss them and be lost.
 type Timeless struct{ stint.Store }
 
 // Take implements [stint.Store].

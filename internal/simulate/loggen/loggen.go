@@ -1,7 +1,7 @@
-// Package loggen generates access logs of an invented shop with an API. A few users send many
+// Package loggen generates access logs of a fictional shop with an API. A few users send many
 // requests and most send few. Days are busier than nights, and weekdays busier than weekends. A
-// crawler reads the catalog at night, and there is one attack in which passwords are tried. The
-// same options generate the same bytes, so examples, tests and benchmarks are repeatable.
+// crawler reads the catalog at night, and there is one password-guessing attack. The same options
+// generate the same bytes, so examples, tests and benchmarks are repeatable.
 package loggen
 
 import (
@@ -16,7 +16,7 @@ import (
 
 // Options configures a log. Fields that are zero have defaults.
 type Options struct {
-	// Seed is the seed of the random numbers. Different seeds generate different logs.
+	// Seed is the seed of the random number generator. Different seeds generate different logs.
 	Seed uint64
 	// Lines is the number of lines: 100,000 by default.
 	Lines int
@@ -26,9 +26,9 @@ type Options struct {
 	Span time.Duration
 	// Users is the number of users: 2,000 by default.
 	Users int
-	// JSON writes lines of JSON instead of the combined format. These lines have times in
-	// milliseconds and additional fields: the host and, for users who are signed in, the API key
-	// and the plan.
+	// JSON selects JSON lines instead of the combined format. JSON lines have times with
+	// millisecond precision and additional fields: the host and, for users who are signed in, the
+	// API key and the plan.
 	JSON bool
 }
 

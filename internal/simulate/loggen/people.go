@@ -16,11 +16,11 @@ type event struct {
 	bytes  int
 }
 
-// person is a client that sends requests. Addresses are from ranges for documentation and
-// carrier-grade NAT, so they belong to no real site.
+// person is a client that sends requests. All addresses are in ranges that are reserved for
+// documentation or carrier-grade NAT, so none belongs to a real site.
 type person struct {
 	client netip.Addr
-	number int  // number of the user; negative for the crawler and the attacker
+	number int  // user number; negative for the crawler and the attacker
 	member bool // whether the user is signed in
 	agent  string
 }

@@ -15,7 +15,7 @@ type schedule struct {
 
 type counts struct{ people, crawl, attack int }
 
-// Shares of the lines that the crawler and the attacker cause.
+// Shares of the lines that come from the crawler and the attacker.
 const (
 	crawlShare  = 0.04
 	attackShare = 0.03
