@@ -28,12 +28,12 @@ type counter struct {
 	subjects map[string]*subject // the subjects that are counted separately, at most max
 	max      int
 	others   Count               // requests of callers that are not counted separately
-	hosts    map[*subject]string // host names of clients that the log identifies by host name instead of address
+	hosts    map[*subject]string // names of clients that the log identifies by host name
 
 	// The fields below describe the last request.
 	caller        string     // the caller of the request; "" if nothing limits it
 	callerSubject *subject   // nil if the caller is not counted separately
-	subjectsOf    []*subject // one for each result; nil for a subject that is not counted separately
+	subjectsOf    []*subject // one for each result; nil for a subject without a count of its own
 	shadowed      []*denials // denials of the subjects that rules in shadow would have denied
 }
 

@@ -66,10 +66,10 @@ func (m *measure) add(w *window, at, cost int64) {
 	w.take(m.wide, w.sliceless, at, cost)
 }
 
-// climb appends the steps that are missing for limits of the scale with a maximum less than most
-// and an index less than to. It returns the extended slice, whose first element has the index from
-// in the scale. Each new step is a copy of history. If last is not 0, it is the cost of the latest
-// charge, and the meters of the new steps leave that charge out.
+// climb appends the missing steps for the limits of the scale that have an index in [from, to) and
+// a maximum less than most. The first step in steps is the one for the limit at index from. Each
+// new step is a copy of history. If last is not 0, it is the cost of the latest charge, and the
+// meters of the new steps leave that charge out.
 func (m *measure) climb(steps []step, w *window, from, to int, most, last int64, history *algorithm.Count) []step {
 	for i := from + len(steps); i < to && w.steps[i].max < most; i++ {
 		count := history.Clone()
@@ -145,5 +145,5 @@ func (m *measure) raise(w *window, at, units int64) {
 	}
 }
 
-// maxFor returns the smallest maximum with which a limit has room for the units in used.
+// maxFor returns the smallest maximum at which the capacity of a limit covers the used units.
 func (w *window) maxFor(used int64) int64 { return (used + w.Burst - 1) / w.Burst }

@@ -30,9 +30,9 @@ type Options struct {
 	// overrides.
 	Overrides policy.Overrides
 
-	// Recommend lists the shares of subjects to leave untouched, above 0 and up to 1, such as
-	// 0.999. For each share, every window gets a recommended limit. If Recommend is empty, nothing
-	// is measured for recommendations. Measuring takes longer than the rest of the replay.
+	// Recommend lists the shares of subjects to leave untouched, such as 0.999. Each is above 0 and
+	// at most 1. For each share, every window gets a recommended limit. If Recommend is empty,
+	// nothing is measured for recommendations. Measuring takes longer than the rest of the replay.
 	Recommend []float64
 	// Windows and Bursts add recommendations. Without them, limits are recommended only for the
 	// windows and bursts of the configuration. Every window in Windows is combined with every burst

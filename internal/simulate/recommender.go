@@ -40,7 +40,7 @@ type ruleQuantities struct {
 	limits  []stint.Limit // one for each quantity; in the store, they replace the limits of the rule
 }
 
-// window measures those limits of one rule that have the same name, window and burst.
+// window measures possible limits for one rule, all with the same name, window and burst.
 type window struct {
 	Recommendation
 	exactLimit, largeLimit algorithm.Params
@@ -73,7 +73,7 @@ type needs []*need
 type need struct {
 	window       *window
 	exact, large int64
-	exceeded     bool // whether the subject exceeded the largest limit without slices; exact is then unknown
+	exceeded     bool // the subject exceeded every limit without slices; exact is unknown
 }
 
 func (r *run) newRecommender() (*recommender, error) {
@@ -121,8 +121,8 @@ func quantitiesOf(rule *policy.Rule) (names []string) {
 }
 
 // windowsOf returns the windows to measure for the quantity with the given name: those of the
-// rule's limits with that name, with their bursts, and all combinations of Windows and Bursts in
-// the options.
+// rule's limits on that quantity, with their bursts, and all combinations of o.Windows and
+// o.Bursts.
 func windowsOf(rule *policy.Rule, name string, o *Options) []*window {
 	var list []*window
 	add := func(length time.Duration, burst int64, configured *stint.Limit) {
@@ -258,8 +258,8 @@ type settlingStore struct {
 	recommender *recommender
 }
 
-// Amend implements [stint.Store]. It settles the last charge of each measure, because a replay
-// settles each request before it decides the next one.
+// Amend implements [stint.Store]. It also settles the measures. In each of them, the charge is the
+// last one, because a replay settles each request before it decides the next one.
 func (s settlingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	done, err := s.Timeless.Amend(ctx, c, a)
 	if done.Changed && a.Kind == stint.AmendSettle {

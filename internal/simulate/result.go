@@ -11,8 +11,8 @@ import (
 // Result is the result of a replay. In JSON, times are RFC 3339 in UTC, durations are seconds and
 // limits are strings such as "100/1m burst 3x". Lists are empty rather than null.
 type Result struct {
-	// Warning says that the result is unreliable because too much of the log could not be read, and
-	// is "" otherwise. It comes first in JSON and in the report.
+	// If too much of the log could not be read, Warning says that the result is unreliable.
+	// Otherwise, it is "". It comes first in JSON and in the report.
 	Warning string `json:"warning,omitempty"`
 	// Log describes what was read.
 	Log Log `json:"log"`
@@ -62,7 +62,7 @@ type Count struct {
 	Requests int64 `json:"requests"`
 	Allowed  int64 `json:"allowed"`
 	Denied   int64 `json:"denied"`
-	// Banned is the number of denied requests that a ban already in force denied.
+	// Banned is the number of requests that were denied by a ban already in force.
 	Banned int64 `json:"banned"`
 	// Shadowed is the number of allowed requests that would have been denied if all limits were
 	// enforced for everyone.
@@ -75,14 +75,15 @@ type Count struct {
 type Outcome struct {
 	// Total counts all requests.
 	Total Count `json:"total"`
-	// Tiers counts all tiers, in the order of the configuration. Routes counts the routes that were
-	// requested, in the same order, and then requests without a route under the name "". Exempt
-	// requests have neither a tier nor a route: Exempt counts them under the name of the policy
-	// that exempts them.
+	// Tiers has the counts of all tiers, in the order of the configuration. Routes has the counts
+	// of the routes that were requested, in the same order, followed by the count of requests
+	// without a route, which has the name "". Requests that a policy exempts have neither a tier
+	// nor a route: Exempt counts them under the name of the policy.
 	Tiers  []NamedCount `json:"tiers"`
 	Routes []NamedCount `json:"routes"`
 	Exempt []NamedCount `json:"exempt"`
-	// Methods counts each method of each route that was requested, in descending order of requests.
+	// Methods has a count for each combination of method and route that was requested, in
+	// descending order of requests.
 	Methods []MethodCount `json:"methods"`
 	// Policies counts what each rule decided, in the order of the configuration.
 	Policies []RuleCount `json:"policies"`
@@ -90,13 +91,13 @@ type Outcome struct {
 	Series Series `json:"series"`
 	// Limits describes how much of each limit was used, in the order of the configuration.
 	Limits []LimitUse `json:"limits"`
-	// Subjects counts the subjects.
+	// Subjects counts the subjects by what happened to them.
 	Subjects Subjects `json:"subjects"`
 	// Hit lists the subjects that were denied, or would have been denied if all limits were
 	// enforced. The subjects with the most denials come first. The list has at most Options.Top
 	// entries.
 	Hit []Hit `json:"hit"`
-	// Size describes the load on Redis.
+	// Size describes the load that the requests would put on Redis.
 	Size Size `json:"size"`
 }
 
@@ -171,7 +172,8 @@ type Headroom struct {
 	P90      float64 `json:"p90"`
 	P99      float64 `json:"p99"`
 	Max      float64 `json:"max"`
-	// Histogram counts the subjects that used up to 10%, up to 20% and so on, in 10 steps.
+	// Histogram counts the subjects by their largest share, in 10 steps: up to 10%, more than 10%
+	// and up to 20%, and so on.
 	Histogram []int64 `json:"histogram"`
 }
 
@@ -185,7 +187,7 @@ type Busy struct {
 	At time.Time `json:"at"`
 }
 
-// Subjects counts the subjects.
+// Subjects counts subjects by what happened to them, and their bans.
 type Subjects struct {
 	// Seen is the number of subjects that were counted separately. Hit counts those that were
 	// denied at least once, Shadowed those that would have been denied if all limits were enforced,
@@ -207,7 +209,7 @@ type Subjects struct {
 	Forgotten int64 `json:"forgotten"`
 }
 
-// Size describes the load on the Redis server that decides the requests.
+// Size describes the load that the requests would put on a Redis server.
 type Size struct {
 	// Subjects is the largest number of subjects that the server would store at the same time. It
 	// includes only subjects that are counted separately.
@@ -249,7 +251,7 @@ type Hit struct {
 	WorstWait Duration `json:"worst_wait_seconds"`
 	Never     bool     `json:"never"`
 	// By lists the limits that denied requests, in descending order of denials. Banned is the
-	// number of denied requests that a ban already in force denied, not a limit.
+	// number of requests that were denied by a ban already in force, not by a limit.
 	By     []HitBy `json:"by"`
 	Banned int64   `json:"banned"`
 	// Bans is the number of times that the subject was banned, and BannedFor is the total length of
@@ -268,7 +270,7 @@ type HitBy struct {
 	Shadowed int64 `json:"shadowed"`
 }
 
-// Comparison describes how two configurations decide the same requests differently: this one,
+// Comparison compares the decisions of two configurations on the same requests: this one,
 // Options.Set, and the other one, Options.Against.
 type Comparison struct {
 	// AllowedByBoth, DeniedByBoth, OnlyDenied and OnlyAgainst add up to all requests. OnlyDenied
@@ -282,8 +284,8 @@ type Comparison struct {
 	// one. Losing is the number of subjects that it denies more often.
 	Gaining int64 `json:"gaining"`
 	Losing  int64 `json:"losing"`
-	// Gain and Lose list the subjects that gain and lose. The largest differences come first. Each
-	// list has at most Options.Top entries.
+	// Gain and Lose list these subjects, those with the largest differences first. Each list has at
+	// most Options.Top entries.
 	Gain []Change `json:"gain"`
 	Lose []Change `json:"lose"`
 }
@@ -293,22 +295,22 @@ type Comparison struct {
 // one.
 type Change struct {
 	Subject string `json:"subject"`
-	// Denied is the number of requests that this configuration denies, and Against the number that
-	// the other one denies.
+	// Denied is the number of requests that this configuration denies, and Against is the number
+	// that the other one denies.
 	Denied  int64 `json:"denied"`
 	Against int64 `json:"against"`
 }
 
-// Recommendation shows the effects of limits of one rule and window, each as if it were the only
-// limit.
+// Recommendation shows what different limits would do for one rule and window, each as if it were
+// the only limit.
 type Recommendation struct {
 	Policy string `json:"policy"`
 	Tier   string `json:"tier"`
 	Costs  bool   `json:"costs"`
 	// Name is the quantity that the limits count, such as "input_tokens"; "" for requests.
 	Name string `json:"name,omitempty"`
-	// Window and Burst apply to all recommended limits, which are sliding, or calendar limits if
-	// Configured is one. Burst is a multiple of the limit's maximum.
+	// Window and Burst apply to all recommended limits. These are calendar limits if Configured is
+	// one, and sliding limits otherwise. Burst is a multiple of the limit's maximum.
 	Window Duration `json:"window_seconds"`
 	Burst  int64    `json:"burst"`
 	// Configured is the limit in the configuration with that window and burst; nil if there is
@@ -329,7 +331,8 @@ type Recommendation struct {
 type Choice struct {
 	// Share is the requested share: 0.999 means that 999 of 1,000 subjects are never denied.
 	Share float64 `json:"share"`
-	// Exact is the smallest limit that leaves this share untouched. Limit is the next round number.
+	// Exact is the smallest limit that leaves this share untouched. Limit has the smallest round
+	// maximum that is at least as large and also leaves this share untouched.
 	Exact stint.Limit `json:"exact"`
 	Limit stint.Limit `json:"limit"`
 	// Affected is the effect of Limit.

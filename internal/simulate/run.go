@@ -14,7 +14,7 @@ import (
 	"github.com/stint-limiter/stint/memorystore"
 )
 
-// Source is a log: requests in the order of their times.
+// Source is a log: requests in chronological order.
 type Source interface {
 	// Next reads the next request. It returns io.EOF after the last one.
 	Next(*accesslog.Record) error
@@ -62,7 +62,7 @@ func Run(ctx context.Context, src Source, o Options) (*Result, error) {
 type run struct {
 	options *Options
 	clock   clock
-	stores  []*memorystore.Store // stores in virtual time; the method close closes them
+	stores  []*memorystore.Store // stores in virtual time; closed by [run.close]
 	record  accesslog.Record     // the request being replayed
 	input   input
 
@@ -202,8 +202,8 @@ func (r *run) result(read accesslog.Stats) *Result {
 }
 
 // clock shows the virtual time, which is the time of the latest request. It does not move between
-// requests and never goes back. It is atomic because background goroutines of the stores read it,
-// too.
+// requests and never goes back. It is atomic because background goroutines of the stores also read
+// it.
 type clock struct{ us atomic.Int64 }
 
 // advance moves the clock forward to the given time in Unix nanoseconds. It returns the clock's

@@ -34,7 +34,7 @@ func (s *sizer) begin(now int64) {
 	s.sum.Requests++
 }
 
-// charge counts a subject as stored in Redis until all limits that the result charges have reset.
+// charge counts a subject as stored in Redis until the last of the charged limits has reset.
 func (s *sizer) charge(to *subject, r *policy.Result, now int64) {
 	if to.shared || r.Cost == 0 || len(r.Limits) != len(r.Rule.Limits) {
 		return // nothing is charged, or only some of the rule's limits are charged
@@ -66,7 +66,8 @@ type busiest struct {
 	most   Load
 }
 
-// reach ends the current step if now is past it. sum is the load of all requests so far.
+// reach ends the current step if it is over at the time now. sum is the load of all requests so
+// far.
 func (b *busiest) reach(now int64, sum Load) {
 	if now < b.end {
 		return
@@ -76,7 +77,7 @@ func (b *busiest) reach(now int64, sum Load) {
 	b.before = sum
 }
 
-// finish compares the current step with the busiest one.
+// finish records the current step as the busiest one if it was busier than all earlier steps.
 func (b *busiest) finish(sum Load) {
 	step := Load{
 		At: instant(b.end - b.length), Requests: sum.Requests - b.before.Requests,
@@ -102,7 +103,7 @@ func (s *countingStore) Take(ctx context.Context, r stint.Request) (stint.Decisi
 
 // Amend implements [stint.Store].
 func (s *countingStore) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
-	if a.Kind != stint.AmendExtend { // heartbeats follow the clock of the machine, not the times in the log
+	if a.Kind != stint.AmendExtend { // heartbeats follow the machine's clock, not the times in the log
 		s.sizer.settlements.Add(1)
 	}
 	return s.Timeless.Amend(ctx, c, a)

@@ -13,11 +13,11 @@ type subject struct {
 	shared   bool
 	requests int64
 	peaks    []peak   // one for each limit that applied to the subject
-	until    int64    // the time at which its limits have reset, in Unix microseconds
+	until    int64    // the time by which its limits will have reset, in Unix microseconds
 	denials  *denials // nil if the subject has no denials, enforced or in shadow
 }
 
-// peak is the highest usage of one limit that a subject reached.
+// peak is a subject's highest usage of one limit.
 type peak struct {
 	limit    int // index in counter.limits
 	used     int64
@@ -95,7 +95,7 @@ func (d *denials) ban(until, now int64) {
 	d.bannedUntil = until
 }
 
-// by returns the denials by one limit. If there are none, by adds an element for the limit.
+// by returns the element of d.byLimit for the given limit. If there is none yet, it adds one.
 func (d *denials) by(limit int) *limitDenials {
 	i := slices.IndexFunc(d.byLimit, func(n limitDenials) bool { return n.limit == limit })
 	if i < 0 {

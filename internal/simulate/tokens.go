@@ -6,14 +6,14 @@ import (
 	"github.com/stint-limiter/stint/internal/figures"
 )
 
-// tokenCounts counts requests for which the configuration or the log counts tokens.
+// tokenCounts counts the requests that have token counts in the log, or need them for a policy.
 type tokenCounts struct {
 	needed   int64 // requests whose tokens a policy counts
 	logged   int64 // requests with token counts in the log
 	missing  int64 // needed requests without token counts in the log, except those with error responses
 	unpriced int64 // requests with a model that has no price
 
-	firstMissing, firstUnpriced string // where the first such requests are in the log
+	firstMissing, firstUnpriced string // the first such requests, as the notes describe them
 }
 
 func (c *tokenCounts) add(i *input) {

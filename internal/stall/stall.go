@@ -37,8 +37,8 @@ func (w *Watch) Init(rw http.ResponseWriter, timeout time.Duration, stuck func()
 	w.rw, w.timeout, w.stuck = rw, timeout, stuck
 }
 
-// Begin must be called before a write or a flush, and [Watch.End] after it. Begin reports false if
-// an earlier write has blocked for too long: the response must not be continued.
+// Begin must be called before a write or a flush, and [Watch.End] after it. Begin returns false if
+// an earlier write has blocked for too long. The response must then not be continued.
 func (w *Watch) Begin() bool {
 	if w.timeout <= 0 {
 		return true
@@ -95,8 +95,8 @@ func (w *Watch) look() {
 }
 
 // decide ends the current write if it has blocked for too long. If the write is still blocked after
-// that, decide calls stuck and returns its result. While stuck runs, the goroutine that writes
-// cannot continue, even if its write has just finished: End waits for the lock.
+// another timeout, decide calls stuck and returns its result. While stuck runs, the goroutine that
+// writes cannot continue, even if its write has just finished: End waits for the lock.
 func (w *Watch) decide() (then func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 const maxUnsent = 128 << 10
 
 // LimitUnsent keeps the kernel from buffering more of a response than the client can read soon.
-// Otherwise the kernel buffers megabytes, and then accepts nothing until a third of them is sent: a
-// client that reads 100 KB per second would look stuck for half a minute. LimitUnsent does nothing
-// to a connection that is not TCP.
+// Otherwise the kernel buffers megabytes, and then accepts nothing until a third of that has been
+// sent: a client that reads 100 KB per second would look stuck for half a minute. LimitUnsent does
+// nothing to a connection that is not TCP.
 func LimitUnsent(c net.Conn) {
 	if secure, ok := c.(*tls.Conn); ok {
 		c = secure.NetConn()

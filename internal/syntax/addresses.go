@@ -56,8 +56,8 @@ func contactURL(text string) (*url.URL, bool) {
 	return u, true
 }
 
-// WrongWebhook describes the mistake in the address of a webhook, and how to correct it. It returns
-// "" if the address is valid. The result does not contain the address, which may be a secret.
+// WrongWebhook describes the mistake in a webhook address, and how to correct it. It returns "" if
+// the address is valid. The result does not contain the address, which may be a secret.
 func WrongWebhook(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

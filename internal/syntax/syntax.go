@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// IsName reports whether s can be a name in a configuration, in a key of a store or in a metric:
-// one or more ASCII letters, digits and "_-.". Callers check its length.
+// IsName reports whether s can be a name in a configuration, a store key or a metric: one or more
+// ASCII letters, digits and "_-.". Callers check its length.
 func IsName(s string) bool { return consistsOf(s, "_-.") }
 
 // MaxName is the maximum length in bytes of most names in a configuration, and of the kinds of
@@ -85,7 +85,7 @@ func Size(text string) (int64, error) {
 	return number * factor, nil
 }
 
-// MinMemory is the smallest permitted size of a store in memory, in bytes.
+// MinMemory is the minimum size of an in-memory store, in bytes.
 const MinMemory = 1 << 20
 
 // StatusClientGone is the status that nginx logs for a request whose client disconnected before the

@@ -28,8 +28,8 @@ func ServeHTTP2(t testing.TB, h http.Handler, options ...func(*http.Server)) *ht
 	return s
 }
 
-// HTTP2Header encodes a header for clients that send HTTP/2 frames themselves. In fields, each name
-// is followed by its value.
+// HTTP2Header encodes a header for clients that send HTTP/2 frames themselves. The arguments are
+// field names, each followed by its value.
 func HTTP2Header(fields ...string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// patience is long because a test machine may be busy. Only a failing test takes that long.
+	// patience is long because a test machine may be busy. Only a failing test waits that long.
 	patience = time.Minute
 	pause    = 2 * time.Millisecond
 )
@@ -26,7 +26,7 @@ const (
 var errNot = errors.New("not so")
 
 // Eventually waits until ok returns true, and returns how long it waited. After a minute, it fails
-// the test with the description, such as "the stream has ended".
+// the test with a message that begins with the given description, such as "the stream has ended".
 func Eventually(t testing.TB, what string, ok func() bool) time.Duration {
 	t.Helper()
 	return EventuallyNil(t, what, func() error {
@@ -53,7 +53,7 @@ func EventuallyNil(t testing.TB, what string, f func() error) time.Duration {
 	}
 }
 
-// Panics calls f, which must panic with text that begins with want.
+// Panics calls f, which must panic with a string that begins with want.
 func Panics(t testing.TB, want string, f func()) {
 	t.Helper()
 	defer func() {
@@ -65,7 +65,7 @@ func Panics(t testing.TB, want string, f func()) {
 }
 
 // Golden compares got with the file of the given name in testdata. If update is true, it first
-// writes got to the file. Each package passes the value of its flag -update.
+// writes got to the file. Each package passes the value of its -update flag.
 func Golden(t testing.TB, update bool, name, got string) {
 	t.Helper()
 	name = filepath.Join("testdata", name)
@@ -84,7 +84,7 @@ func Golden(t testing.TB, update bool, name, got string) {
 }
 
 // Files returns the slash-separated names of the files in the repository with the given root. It
-// leaves out the files of git, and the files in directories named bin and node_modules.
+// leaves out Git's own files, and the files in directories named bin and node_modules.
 func Files(t testing.TB, root string) (names []string) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
@@ -93,7 +93,7 @@ func Files(t testing.TB, root string) (names []string) {
 			return err
 		case d.IsDir() && slices.Contains([]string{".git", "bin", "node_modules"}, d.Name()):
 			return fs.SkipDir
-		case d.Type().IsRegular() && name != ".git": // which is a file in a worktree
+		case d.Type().IsRegular() && name != ".git": // in a worktree, .git is a file
 			names = append(names, name)
 		}
 		return nil
@@ -128,7 +128,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
-// String returns what was written so far.
+// String returns what has been written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

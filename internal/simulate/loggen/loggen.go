@@ -68,7 +68,7 @@ func Generate(w io.Writer, o Options) error {
 
 const host = "shop.example"
 
-// appendLine appends a request as a line of the log. No value needs escaping.
+// appendLine appends the log line for a request. No value needs escaping.
 func (c *people) appendLine(b []byte, e *event, at time.Time) []byte {
 	path := e.path
 	if e.number >= 0 {

@@ -53,7 +53,7 @@ func activity(at time.Time) float64 {
 	return level
 }
 
-// scale scales weights to add up to n, and returns n. If all weights are 0, it returns 0.
+// scale scales weights so that they add up to n, and returns n. If all weights are 0, it returns 0.
 func scale(weights []float64, n int) int {
 	sum := 0.0
 	for _, w := range weights {

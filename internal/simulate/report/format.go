@@ -23,7 +23,7 @@ func share(part, whole int64) string {
 	return figures.Percent(float64(part) / float64(whole))
 }
 
-// exactly formats a share that the user requested, with all its digits.
+// exactly formats a share that the user requested, as a percentage with up to six decimal places.
 func exactly(x float64) string {
 	return figures.Decimal(100*x, 6) + "%"
 }
@@ -41,7 +41,7 @@ func (b *builder) at(t time.Time) string {
 
 func fullTime(t time.Time) string { return t.UTC().Format(time.DateTime) }
 
-// rule names a rule: a tier, or a policy as it applies to a tier.
+// rule returns a name for a rule, which is a tier, or a policy as it applies to a tier.
 func rule(policy, tier string) string {
 	switch {
 	case policy == "":

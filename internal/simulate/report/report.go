@@ -10,7 +10,7 @@
 // come from requests, so they may contain any characters. The report shows each as text on one
 // line.
 //
-// To add a section, write a method of builder as in the files section_*.go and call it in New.
+// To add a section, write a method of builder, as in the section_*.go files, and call it in New.
 package report
 
 import (
@@ -94,7 +94,7 @@ func (b *builder) title() string {
 func (b *builder) config() string  { return fileName(b.names.Config) }
 func (b *builder) against() string { return fileName(b.names.Against) }
 
-// lead returns the result in one sentence.
+// lead summarizes the result in one sentence.
 func (b *builder) lead(r *simulate.Result) string {
 	total, subjects := r.Outcome.Total, r.Outcome.Subjects
 	requests := count(total.Requests, "request", "requests")

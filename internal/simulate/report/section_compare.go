@@ -23,7 +23,7 @@ func (b *builder) compared(r *simulate.Result) section {
 	return s
 }
 
-// difference returns the comparison in one sentence.
+// difference summarizes the comparison in one sentence.
 func (b *builder) difference(c *simulate.Comparison) paragraph {
 	if c.OnlyDenied == 0 && c.OnlyAgainst == 0 {
 		return paragraph{Text: fmt.Sprintf("%s and %s make the same decision on every request.", b.config(), b.against())}
@@ -88,8 +88,8 @@ func (b *builder) bySide(r *simulate.Result) table {
 	return t
 }
 
-// changes returns a table of the subjects in list, which one configuration denies more often than
-// the other. all is the number of such subjects, including those that are not in list.
+// changes returns a table of the listed subjects, which one configuration denies more often than
+// the other. all is the number of all such subjects, listed or not.
 func (b *builder) changes(title string, all int64, list []simulate.Change) table {
 	t := table{Title: title, Columns: []column{
 		{Name: "subject", Long: true}, {Name: b.config(), Number: true}, {Name: b.against(), Number: true},

@@ -45,12 +45,12 @@ func limitOf(l *simulate.LimitUse) string {
 	return l.Limit.String() + " or claim " + l.Claim
 }
 
-// near is the share of a limit's capacity from which usage is highlighted, because the subject may
-// reach the limit on a busier day.
+// near is the share of a limit's capacity at or above which usage is highlighted, because the
+// subject may reach the limit on a busier day.
 const near = 0.8
 
-// fullness returns the tone for the used share of a limit: the tone denied if share is at least
-// bound, and otherwise the tone passed as below.
+// fullness returns the tone for the used share of a limit: [denied] if the share is at least bound,
+// and otherwise the given tone.
 func fullness(share, bound float64, below tone) tone {
 	if share >= bound {
 		return denied

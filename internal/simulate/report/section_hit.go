@@ -67,8 +67,8 @@ func lengthOrNone(d simulate.Duration) string {
 	return figures.Length(time.Duration(d))
 }
 
-// hitBy names the limit that denied a subject most often, and mentions a ban if there was one. Of
-// the other limits, it states only the number.
+// hitBy names the limit that denied a subject most often, and mentions a ban if there was one. For
+// the other limits, it gives only their number.
 func hitBy(h *simulate.Hit) string {
 	var names []string
 	if len(h.By) > 0 {

@@ -38,7 +38,7 @@ func totals(c *simulate.Count) table {
 
 const ofAll = "of all requests"
 
-// addPart adds a row that shows a part of a whole: as a number, in percent and as a bar.
+// addPart adds a row that shows a part of a whole: as a number, as a percentage and as a bar.
 func (t *table) addPart(name string, n, whole int64, color tone, of string) {
 	t.Rows = append(t.Rows, []cell{
 		{Text: name}, {Text: figures.Number(n)}, {Text: share(n, whole)}, bar(n, whole, color), {Text: of},

@@ -31,8 +31,8 @@ func (b *builder) recommended(r *simulate.Result) section {
 	return s
 }
 
-// heading returns the title of the table of a recommendation: the rule and window, and the requests
-// and subjects that they apply to.
+// heading returns the title of the table of a recommendation: the rule and window, and how many
+// requests and subjects they apply to.
 func heading(r *simulate.Recommendation) string {
 	text := fmt.Sprintf("%s, per %s", rule(r.Policy, r.Tier), figures.Length(time.Duration(r.Window)))
 	if r.Burst > 1 {

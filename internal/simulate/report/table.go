@@ -79,8 +79,8 @@ func cells(texts ...string) []cell {
 	return row
 }
 
-// leaveOut records that the rows leave out n items. It sets LeftOut to n followed by a text: one if
-// n is 1, and many otherwise. If n is 0, it does nothing.
+// leaveOut records that the rows leave out n items. It sets LeftOut to the number and a text: one
+// is the text for 1, and many is the text for any larger number. If n is 0, it does nothing.
 func (t *table) leaveOut(n int64, one, many string) {
 	if n > 0 {
 		t.LeftOut = count(n, one, many)
@@ -129,7 +129,7 @@ func (t table) cut(column int) table {
 const (
 	barWidth = 16
 	gap      = 2
-	// leastName is the width below which a name is not shortened.
+	// leastName is the smallest width to which a column of names is reduced.
 	leastName = 14
 )
 
@@ -179,7 +179,7 @@ func (t *table) row(p *printer, widths []int, row []cell) {
 	p.line(line)
 }
 
-// sentences writes a row of a table without headings. Its last cell may take several lines.
+// sentences writes a row of a table without headings. The last cell may take several lines.
 func (t *table) sentences(p *printer, widths []int, row []cell) {
 	last := len(row) - 1
 	for i, text := range wrap(row[last].Text, widths[last]) {
@@ -192,8 +192,8 @@ func (t *table) sentences(p *printer, widths []int, row []cell) {
 	}
 }
 
-// fitted returns the table with the columns that fit into the given width, and the widths of these
-// columns. A width of 0 fits all columns.
+// fitted returns the table without the columns that do not fit into the given width, and the widths
+// of the remaining columns. A width of 0 fits all columns.
 func (t table) fitted(width int) (table, []int) {
 	for {
 		widths := t.natural()
@@ -232,8 +232,8 @@ func (t *table) natural() []int {
 	return widths
 }
 
-// shorten makes the widest columns of names narrower: by over characters in total. It reports
-// whether this was possible.
+// shorten reduces the sum of widths by over characters, which it takes from the widest columns of
+// names. It reports whether this was possible.
 func (t *table) shorten(widths []int, over int) bool {
 	for ; over > 0; over-- {
 		widest := -1

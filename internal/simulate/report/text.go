@@ -96,8 +96,8 @@ func (p *printer) wrapped(color, margin, text string) {
 	}
 }
 
-// wrap breaks text at spaces into lines of at most width characters. A longer word gets its own
-// line.
+// wrap breaks text at spaces into lines of at most width characters. A word that is longer than
+// that gets its own line.
 func wrap(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {

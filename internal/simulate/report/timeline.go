@@ -74,7 +74,7 @@ func (t timeline) text(p *printer) {
 	p.line(indent + strings.Repeat(" ", names+gap) + t.ends(t.columns(group)))
 }
 
-// columns returns the number of columns if each column shows group steps.
+// columns returns the number of columns if each column combines the given number of steps.
 func (t *timeline) columns(group int) int { return (len(t.Lines[0].Values) + group - 1) / group }
 
 // peaks describes the highest column of each line.
@@ -109,7 +109,7 @@ func grouped(numbers []int64, size int) []int64 {
 	return sums
 }
 
-// widest returns the number of characters in the longest of texts.
+// widest returns the number of characters in the longest text.
 func widest(texts []string) int {
 	n := 0
 	for _, text := range texts {
