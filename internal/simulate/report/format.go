@@ -23,9 +23,9 @@ func share(part, whole int64) string {
 	return figures.Percent(float64(part) / float64(whole))
 }
 
-// exactly formats a share that the user requested, as a percentage with up to six decimal places.
+// exactly formats a share that the user requested, as a percentage with up to seven decimal places.
 func exactly(x float64) string {
-	return figures.Decimal(100*x, 6) + "%"
+	return figures.Decimal(100*x, 7) + "%"
 }
 
 // at formats a time for a table, without the date if the log covers only one day.

@@ -33,7 +33,7 @@ func (b *builder) headroom(r *simulate.Result) section {
 	t.leaveOut(idle, "limit applied to no other subject", "limits applied to no other subject")
 	s.Blocks = append(s.Blocks, paragraph{Text: "The share of a limit that subjects used at their busiest, for subjects " +
 		"that were never denied: 99 of 100 never used more than the value under 99%. " +
-		"The histogram shows how many used up to 10%, up to 20% and so on."}, t, b.busiest(&r.Outcome))
+		"The histogram shows how many used up to 10%, more than that and up to 20%, and so on."}, t, b.busiest(&r.Outcome))
 	return s
 }
 
