@@ -13,15 +13,15 @@ type View struct {
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
 	meter      meter // meter of the count, advanced to now
 	ahead      []booking
-	booked     int64   // total units of ahead
+	booked     int64   // total number of units in ahead
 	held       held    // held units that have not expired
-	books      bool    // whether queries are for a booking; see goes
+	books      bool    // whether queries are for a booking; see method goes
 	periods    periods // set for a calendar limit
 }
 
 // Open opens a count under p at now: it computes the usage at now without writing the count. back
-// is the time by which the clock has stepped back since the last write, or 0 if the count was
-// already moved back.
+// is how far the clock has stepped back since the last write, or 0 if the count has already been
+// moved back.
 func (v *View) Open(c *Count, p *Params, now, back int64) {
 	v.count, v.stored, v.p, v.now = c, c, p, now
 	v.expired, v.expiredSum, v.inWindow, v.most = 0, 0, 0, p.most
@@ -135,8 +135,8 @@ func (v *View) Books() { v.books = true }
 // LastEnd returns the end of the last booking, or 0 if there is none.
 func (v *View) LastEnd() int64 { return lastEnd(v.ahead) }
 
-// EndsAround returns the end of the last booking at or before the instant `at`, or 0 if there is
-// none. It also returns the end of the first later booking, or Never if there is none.
+// EndsAround returns the last end of a booking at or before the instant `at`, or 0 if there is
+// none, and the first end of a booking after that instant, or Never if there is none.
 func (v *View) EndsAround(at int64) (before, after int64) {
 	n := due(v.ahead, at)
 	if n < len(v.ahead) {
@@ -145,7 +145,8 @@ func (v *View) EndsAround(at int64) (before, after int64) {
 	return lastEnd(v.ahead), Never
 }
 
-// Bookings returns the number of bookings and the time of the last one.
+// Bookings returns the number of bookings and the instant at which the last one begins, or 0 and 0
+// if there are none.
 func (v *View) Bookings() (n int, latest int64) {
 	if n = len(v.ahead); n == 0 {
 		return 0, 0
@@ -197,8 +198,8 @@ func (v *View) meterAfter(n int) meter {
 	return m
 }
 
-// At returns the usage at the future instant t, without bookings after t. It also returns the time
-// from t until the usage is 0.
+// At returns the usage at the future instant t, without bookings that end after t. It also returns
+// the time from t until the usage is 0.
 func (v *View) At(t int64) (used, reset int64) {
 	if v.p.Places { // places cannot be booked
 		return v.Used(), v.Reset()
@@ -238,10 +239,10 @@ func (v *View) At(t int64) (used, reset int64) {
 	return used, min(reset, MaxUnits-t)
 }
 
-// Each calls f with every entry in the window and every booking: the time of the charge or booking,
-// when it leaves the window, and its units. The time of an entry of a fixed window or a calendar
-// period is the start of that window or period. Meters have no entries; for places see
-// [View.EachPlace].
+// Each calls f for every entry in the window and every booking, with the time of the charge or
+// booking, the time at which it leaves the window, and its units. The time of an entry of a fixed
+// window or a calendar period is the start of that window or period. Meters have no entries; for
+// places see [View.EachPlace].
 func (v *View) Each(f func(at, until, n int64)) {
 	if !v.p.log {
 		return

@@ -24,8 +24,8 @@ func (v *View) Lease(until, cost int64) int {
 
 // ChargeLate adds a cost that was used at the instant `at`, which is not after now. A log counts
 // the cost as if it were charged then, unless that instant has left the window. A meter is charged
-// now, with the weight of the cost minus the weight that it gives back in refilled microseconds.
-// The cost must be at most [View.Spare].
+// now. Its charge is the weight of the cost minus the weight that the meter gives back in a period
+// of `refilled` microseconds. The cost must be at most [View.Spare].
 func (v *View) ChargeLate(at, cost, refilled int64) {
 	p := v.p
 	if p.unit > 0 {
@@ -79,7 +79,7 @@ func (v *View) Unbook(end, cost int64) {
 }
 
 // Settle replaces a cost that was charged at the instant `at` with the true cost. For a booking or
-// a lease, at is its end. If the true cost is higher and the limit has a meter, Settle raises the
+// a lease, `at` is its end. If the true cost is higher and the limit has a meter, Settle raises the
 // cost by at most debt plus the units that fit. A debt of 0 means the capacity. Settle returns the
 // cost that is charged afterwards, and whether it found the charge.
 func (v *View) Settle(at, cost, truth, debt int64) (charged int64, found bool) {
@@ -126,8 +126,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise returns the maximum number of units by which a charge can be raised, so that no sum and no
-// level exceeds MaxUnits. debt is as in Settle.
+// raise returns the maximum number of units by which Settle can raise a charge with the given debt,
+// so that no sum or level exceeds MaxUnits.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {
@@ -174,8 +174,8 @@ func (v *View) lower(weight int64) {
 }
 
 // GiveBack subtracts up to the given number of units from the usage, but not from entries after the
-// current slice. It takes the oldest entries of a log first. It reports whether there was any
-// usage.
+// current slice. It takes the oldest entries of a log first. It reports whether there was any usage
+// to subtract from.
 func (v *View) GiveBack(units int64) bool {
 	ahead, first, used := v.stamp(v.now), v.expired, false
 	for ; first < int(v.count.n); first++ {

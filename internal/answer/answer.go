@@ -32,8 +32,8 @@ func JSON(w http.ResponseWriter, status int, body any) { write(w, status, body, 
 // Indented answers with body as indented JSON, for people to read.
 func Indented(w http.ResponseWriter, status int, body any) { write(w, status, body, "  ") }
 
-// unwritable is the answer if a value cannot be encoded. This does not happen with the values that
-// callers pass.
+// unwritable is the answer when a value cannot be encoded, which does not happen with the values
+// that callers pass.
 const unwritable = `{"error":"internal","message":"The answer could not be written."}` + "\n"
 
 func write(w http.ResponseWriter, status int, body any, indent string) {

@@ -8,7 +8,8 @@ import (
 	"sync"
 )
 
-// axeFile is the path, from the root of the repository, at which `make setup` installs axe-core.
+// axeFile is the path, relative to the root of the repository, where `make setup` installs
+// axe-core.
 const axeFile = "tools/axe/node_modules/axe-core/axe.min.js"
 
 // axeRun is a JavaScript function that returns the problems that axe-core finds, one string per
@@ -24,8 +25,8 @@ const axeRun = `((only) => axe.run(document, {
 	v.id + ": " + n.target.join(" ") + ": " + n.failureSummary.replace(/\s+/g, " ")))))`
 
 // Audit runs axe-core on the page in its current state, and returns the violations of the named
-// rules, or of all rules if none is named. It reaches the page through the browser's protocol, so
-// the content security policy does not apply to it.
+// rules, or of all rules if none is named. It injects the script through the DevTools protocol, so
+// the page's content security policy does not block it.
 func (p *Page) Audit(rules ...string) []string {
 	p.t.Helper()
 	source, err := axe()

@@ -27,7 +27,8 @@ import (
 )
 
 const (
-	// BinaryEnv is the environment variable with the path of another Chromium-based browser.
+	// BinaryEnv names the environment variable that holds the path of a Chromium-based browser to
+	// use instead of the default one.
 	BinaryEnv = "STINT_CHROMIUM"
 
 	// startTimeout is the maximum time to wait for a browser to start. It is long because a test

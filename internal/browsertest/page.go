@@ -61,14 +61,14 @@ func (p *Page) Show() {
 	call(p, "show the tab", page.BringToFront, cdp.Empty{})
 }
 
-// Expect marks browser errors that contain text, such as "401", as expected.
+// Expect marks browser errors that contain the given text, such as "401", as expected.
 func (p *Page) Expect(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.expected = append(p.expected, text)
 }
 
-// Problems returns the browser's errors so far, expected ones excluded.
+// Problems returns the browser's errors so far, except the expected ones.
 func (p *Page) Problems() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +152,7 @@ func (p *Page) Wait(expression string) {
 	}
 }
 
-// WaitText waits until an element contains text.
+// WaitText waits until an element contains the given text.
 func (p *Page) WaitText(selector, text string) {
 	p.t.Helper()
 	p.Wait("document.querySelector(" + Quote(selector) + ")?.textContent.includes(" + Quote(text) + ")")
@@ -199,7 +199,7 @@ func Quote(text string) string {
 	return string(b)
 }
 
-// call sends a command of the browser's protocol, and returns its result.
+// call sends a DevTools protocol command and returns its result.
 func call[P, R any](p *Page, what string, command cdp.Command[P, R], params P) R {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, waitTimeout)

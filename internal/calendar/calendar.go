@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// These constants are the periods, each identified by its maximum length. The lengths ignore
-// changes of the clocks, such as the change to daylight saving time.
+// These constants are the periods, each identified by its maximum length. The lengths ignore clock
+// changes, such as the change to daylight saving time.
 const (
 	Day   = 24 * time.Hour
 	Week  = 7 * Day
@@ -53,7 +53,8 @@ func Location(zone string) (*time.Location, error) {
 		return loc.(*time.Location), nil
 	}
 	loc, err := time.LoadLocation(zone)
-	// Refuse paths that are not clean, such as Europe//Berlin: each of them would be cached.
+	// Refuse paths that are not clean, such as Europe//Berlin, because each spelling would be
+	// cached.
 	if err != nil || zone == "Local" || path.Clean(zone) != zone {
 		return nil, fmt.Errorf("unknown time zone %q; want a name such as Europe/Berlin", zone)
 	}
@@ -61,8 +62,8 @@ func Location(zone string) (*time.Location, error) {
 	return loc, nil
 }
 
-// Around returns the ends of the periods around the time at, in microseconds since the Unix epoch.
-// An unknown zone counts as UTC.
+// Around returns the ends of the periods around the time `at`, in microseconds since the Unix
+// epoch. An unknown zone counts as UTC.
 func (c Calendar) Around(at int64) Ends {
 	mu.RLock()
 	e, ok := ends[c]

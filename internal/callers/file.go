@@ -14,8 +14,8 @@ import (
 )
 
 // EnsureToken creates a file with a new token, unless the file exists. Only the owner can read the
-// file. Processes that start together use the token of the first one. The file contains only the
-// token, so that other programs can use it.
+// file. Processes that start at the same time end up with the same token. The file contains only
+// the token, so that other programs can use it.
 //
 // If other users can access an existing file, EnsureToken makes it private, and repaired is true.
 func EnsureToken(path string) (repaired bool, err error) {
@@ -72,7 +72,7 @@ func makeToken(path string) error {
 
 const maxSecret = 64 << 10
 
-// ReadSecret returns the text of a file with a secret, without surrounding white space.
+// ReadSecret returns the contents of a file that holds a secret, without surrounding white space.
 func ReadSecret(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -89,8 +89,8 @@ func ReadSecret(path string) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// WarnReadable logs a warning if any user of this machine can read a file of secrets. The argument
-// what describes the secrets.
+// WarnReadable logs a warning if every user of this machine can read a file of secrets. The
+// argument `what` describes the secrets.
 func WarnReadable(logger *slog.Logger, what, path string) {
 	info, err := os.Stat(path)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0 {

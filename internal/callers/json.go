@@ -19,9 +19,9 @@ type JSON struct {
 	refused  logsample.Sampler
 }
 
-// NewJSON returns a JSON. If public is true, because tokens or certificates were checked before or
-// are not required, it admits every caller. Otherwise it admits only callers on this host, and its
-// answer to all others names flag, the command-line flag that sets tokens.
+// NewJSON returns a JSON. If public is true, because tokens or certificates have already been
+// checked or are not required, it admits every caller. Otherwise it admits only callers on this
+// host, and its answer to all others mentions flag, the command-line flag that sets tokens.
 func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
 	return &JSON{public: public, logger: logger, notLocal: "no token is configured, so only direct connections over loopback " +
 		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}

@@ -24,8 +24,8 @@ func Local(r *http.Request) bool {
 }
 
 // LocalOnly returns middleware that serves only callers on this host. It answers other callers with
-// the message, and logs at most one refusal per second. In the log, place names the requested
-// component, such as "the dashboard".
+// the message, and logs at most one refusal per second. place is the name of the requested
+// component in the log, such as "the dashboard".
 func LocalOnly(logger *slog.Logger, place, message string) func(next http.Handler) http.Handler {
 	var refused logsample.Sampler
 	return func(next http.Handler) http.Handler {
@@ -52,8 +52,9 @@ func Peer(r *http.Request) string {
 	return "unix"
 }
 
-// CrossSite reports whether a page with another origin made a browser send a request. Browsers
-// report this in header fields that scripts cannot set. Other programs do not send these fields.
+// CrossSite reports whether a browser sent a request on behalf of a page from another origin.
+// Browsers report this in header fields that scripts cannot set. Other programs do not send these
+// fields.
 func CrossSite(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin", "none":
@@ -69,9 +70,9 @@ func CrossSite(r *http.Request) bool {
 	return true
 }
 
-// Navigates reports whether a browser sends a request to open a page, for example because the user
-// follows a link. Such a request has no token, and a page that contains the link cannot read the
-// answer.
+// Navigates reports whether a request comes from a browser that is opening a page, for example
+// because the user followed a link. Such a request has no token, and a page that contains the link
+// cannot read the answer.
 func Navigates(r *http.Request) bool {
 	return r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate"
 }

@@ -36,7 +36,7 @@ type Holder struct {
 	Role Role
 }
 
-// Tokens are hashes of bearer tokens. They are immutable and safe for concurrent use.
+// Tokens is a set of hashed bearer tokens. It is immutable and safe for concurrent use.
 type Tokens struct{ list []token }
 
 type token struct {

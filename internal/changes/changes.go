@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Sets lists the changes from an earlier set to a later one: first the changes of limits, then the
-// changes of all other settings.
+// Sets lists the changes from an earlier set to a later one: first the changes to limits, then the
+// changes to all other settings.
 func Sets(was, is *policy.Set) []reload.Change {
 	return append(Rules(was.Rules(), is.Rules()), settings(was, is)...)
 }
@@ -35,7 +35,7 @@ func Fingerprint(set *policy.Set) string {
 	return Digest(text)
 }
 
-// Digest returns a short hash of texts, in hexadecimal digits.
+// Digest returns a short hash of texts, in hexadecimal.
 func Digest(texts ...[]byte) string {
 	h := sha256.New()
 	for _, text := range texts {
@@ -52,15 +52,15 @@ type key struct {
 	costs        bool
 }
 
-// change is a change of the limits of a tier or a policy. For a policy, tier is "", because the
+// change is a change to the limits of a tier or a policy. For a policy, tier is "", because the
 // limits may change in the same way in several tiers.
 type change struct {
 	key
 	from, to string
 }
 
-// Rules lists the changes of limits from earlier rules to later ones. The text of a change is, for
-// example, "api for enterprise from 500/1m to 50/1m".
+// Rules lists the changes to limits between earlier rules and later ones. The text of a change is,
+// for example, "api for enterprise from 500/1m to 50/1m".
 func Rules(was, is []*policy.Rule) []reload.Change {
 	before, after := map[key]*policy.Rule{}, map[key]*policy.Rule{}
 	number := map[key]int{} // number of tiers that have the limits, before or after the change
@@ -129,7 +129,7 @@ func text(r *policy.Rule) string {
 
 // tighter reports whether a rule may deny requests that it did not deny before. A limit denies
 // nothing new if it existed before and neither its Max nor its capacity has become smaller. An
-// enforced rule with limits from claims always counts as tighter.
+// enforced rule that has or had limits from claims always counts as tighter.
 func tighter(was, is *policy.Rule) bool {
 	switch {
 	case is == nil || is.Enforced == 0:
@@ -176,7 +176,7 @@ func settings(was, is *policy.Set) []reload.Change {
 
 // each finds the tiers or policies that were added or removed, or whose settings other than limits,
 // shadow and rollout have changed. It calls found for each of them, with its name and a description
-// of the difference. If their order has changed, it also calls found with the name "".
+// of the difference. If the order of the others has changed, it also calls found with the name "".
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })
@@ -208,7 +208,7 @@ func each[T any](was, is []T, kind string, nameOf func(T) string, found func(nam
 }
 
 // different returns the names of the fields in which two structs differ. It returns the names that
-// configurations use, such as max_debt. It ignores fields whose Go names are in but.
+// configurations use, such as max_debt. It ignores the fields whose Go names are passed as `but`.
 func different[T any](a, b T, but ...string) (fields []string) {
 	x, y := reflect.ValueOf(a), reflect.ValueOf(b)
 	for i := range x.NumField() {

@@ -17,7 +17,7 @@ func lastListed(s string) (hop netip.Addr, rest string, more bool) {
 	return hop, s[:i], true
 }
 
-// lastForwarded is like lastListed for a line of Forwarded (RFC 7239). The parameter for= of an
+// lastForwarded is like lastListed for a line of Forwarded (RFC 7239). The for= parameter of an
 // element holds the address, and values may be quoted.
 //
 // Quotes are paired from the end of the line. An unbalanced quote from a client affects only the

@@ -57,12 +57,12 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 }
 
 // carried returns the IPv4 address of the host behind an IPv6 address that contains one. It also
-// returns the number of leading bits of a that determine this IPv4 address, or 0 if a contains
-// none. The addresses of these networks contain one:
+// returns how many leading bits of the IPv6 address determine the IPv4 address, or 0 if there is no
+// IPv4 address. The addresses of these networks contain one:
 //
 //   - 64:ff9b::/96 and 64:ff9b:1::/48, to which a translator (NAT64, RFC 6052 and 8215) maps the
-//     IPv4 Internet. Otherwise, all of it would share one /64. The IPv4 address is in the last 32
-//     bits, as in any prefix of 96 bits.
+//     IPv4 Internet. By the default rule, all of it would share one /64. The IPv4 address is in
+//     the last 32 bits, as in any prefix of 96 bits.
 //   - 2002::/16, for 6to4 (RFC 3056): a host has a whole /48, which is 65,536 /64s. The IPv4
 //     address is in the 32 bits after the prefix.
 //   - 2001::/32, for Teredo (RFC 4380): the first 64 bits identify a server. Many hosts share a

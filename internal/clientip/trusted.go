@@ -63,8 +63,8 @@ func notAPrefix(s string) error {
 }
 
 // canonicalPrefix returns the canonical form of a prefix, with IPv4 unmapped. It rejects a prefix
-// with bits set beyond its length, because such a prefix is larger than it seems: 10.1.2.3/8 trusts
-// sixteen million addresses.
+// with bits set beyond its length, because such a prefix is larger than it seems: 10.1.2.3/8 would
+// trust sixteen million addresses.
 func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 	shown := p
 	if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {

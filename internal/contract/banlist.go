@@ -21,8 +21,8 @@ func NewBanList(most int) *BanList { return &BanList{most: max(most, 0)} }
 // it. Sorting it for every ban would take longer.
 const slack = 1024
 
-// Add adds a ban to the list. Only the bans that end last stay in it. If a subject is added again,
-// only its ban that ends last stays.
+// Add adds a ban to the list. Only the bans that end last stay in it. If several bans of a subject
+// are added, only the one that ends last stays.
 func (l *BanList) Add(b driver.Banned) {
 	if l.most == 0 {
 		return
@@ -33,8 +33,8 @@ func (l *BanList) Add(b driver.Banned) {
 	}
 }
 
-// Sorted returns the bans in the order of their ends, the latest first. Bans that end at the same
-// time are ordered by subject.
+// Sorted returns the bans sorted by end, the latest first. Bans that end at the same time are
+// ordered by subject.
 func (l *BanList) Sorted() []driver.Banned {
 	l.cut()
 	return l.bans

@@ -5,8 +5,8 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// ChargeOf returns the charge with which a store begins to decide a request. It has the claims, the
-// Hold and the ID of the request.
+// ChargeOf returns the charge of a request before a store has decided it, with the claims, the Hold
+// and the ID of the request.
 func ChargeOf(r *stint.Request) (c stint.Charge) {
 	c.SetClaims(r.Claims)
 	c.Data().Hold = r.Hold

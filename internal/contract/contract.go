@@ -57,8 +57,8 @@ func TotalOf(a *stint.Amendment, name string) (cost int64, ok bool) {
 }
 
 // Grace returns how long after the booked time a booking may be used. The booking counts as if it
-// were charged at the end of that time. The grace is a twentieth of the shortest window, from 2 to
-// 20 milliseconds, and 0 for a tentative booking.
+// were charged at the end of that time. The grace is a twentieth of the shortest window, but at
+// least 2 and at most 20 milliseconds. For a tentative booking, it is 0.
 func Grace(r *stint.Request) time.Duration {
 	if r.Terms().Tentative {
 		return 0
@@ -168,15 +168,15 @@ func CountLimits(claims []stint.Claim) (n int) {
 const MaxOwnSettled = 65_536
 
 // DefaultBudget is the time budget of a decision unless a [stint.FailurePolicy] sets another one.
-// Envoy waits 20 ms for its rate limit service by default.
+// For comparison, Envoy waits 20 ms for its rate limit service by default.
 const DefaultBudget = 15 * time.Millisecond
 
-// Defaults of the breaker of package resilience. See its Config.
+// Defaults of the breaker in package resilience; see resilience.Config.
 const (
 	DefaultBreakerFailures = 5
 	DefaultBreakerProbe    = 250 * time.Millisecond
 	DefaultBreakerRetry    = 30 * time.Second
-	// MinBreakerTime is the minimum that configurations and flags accept for the probe and the
+	// MinBreakerTime is the minimum that configurations and flags accept for the probe time and the
 	// retry time.
 	MinBreakerTime = 10 * time.Millisecond
 )
@@ -201,15 +201,15 @@ func EntryBytes(capacity int64) int {
 	return 14
 }
 
-// HasMeter reports whether the limit has a meter: a bucket, or a sliding limit with a burst. See
-// [stint.Limit.Meter].
+// HasMeter reports whether the limit has a meter: it is a bucket, or a sliding limit with a burst.
+// See [stint.Limit.Meter].
 func HasMeter(l *stint.Limit) bool {
 	return l.Algorithm == stint.AlgorithmBucket ||
 		l.Algorithm == stint.AlgorithmSliding && l.Burst > l.Max && l.Max > 0
 }
 
-// Show sets the entries of a window, in order of time. If there are too many, it omits the oldest
-// and adds their units to LeftOut.
+// Show sets the entries of a window, sorted by time. If there are too many, it omits the oldest and
+// adds their units to LeftOut.
 func Show(w *driver.Window, entries []driver.Entry) {
 	slices.SortStableFunc(entries, func(a, b driver.Entry) int {
 		return cmp.Or(a.At.Compare(b.At), a.Until.Compare(b.Until))

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrSilent reports that announcements are not available, or no longer available.
-// [Listeners.Listen] returns it after a call of [Listeners.End].
+// [Listeners.Listen] returns it after a call to [Listeners.End].
 var ErrSilent = errors.New("announcements are not available")
 
 // Listeners passes the announcements of a store to several listeners in one process: see
@@ -57,7 +57,7 @@ func (l *Listeners) Tell(subject string, commanded bool) {
 	}
 }
 
-// End makes all current calls of Listen return [ErrSilent]. A store calls it when it may miss
+// End makes all current calls to Listen return [ErrSilent]. A store calls it when it may miss
 // announcements from now on.
 func (l *Listeners) End() {
 	l.mu.Lock()

@@ -27,9 +27,9 @@ const headSize = 24
 
 // AppendNote appends the data that describes a charge and is known before the charge is made: the
 // shape of the request (see [Shape]), its Hold, the costs of the claims after the first, and the
-// costs by name. If the claims of other subjects were charged before, in separate calls, elsewhere
-// is their charge, and AppendNote also appends its times and generations. Otherwise elsewhere is
-// nil.
+// costs by name. The argument `elsewhere` is the charge of the claims of other subjects if these
+// were charged earlier, in separate calls, and nil otherwise. If it is not nil, AppendNote also
+// appends its times and generations.
 func AppendNote(b []byte, r *stint.Request, shape uint32, elsewhere *stint.Charge) []byte {
 	b = little.AppendUint32(b, shape)
 	if b = append(b, 0); elsewhere != nil {
@@ -157,7 +157,8 @@ func costNames(c *stint.Claim) []string {
 
 // Shape returns a hash of everything in claims that must be equal for one request to recall the
 // charge of another: the names, algorithms and windows of the limits, and the names of the costs.
-// The hash also covers names, which contains the subjects and scopes as the store writes them.
+// The hash also covers the argument `names`, which contains the subjects and scopes as the store
+// writes them.
 func Shape(claims []stint.Claim, names []byte) uint32 {
 	h := uint32(2166136261) // FNV-1a
 	add := func(bytes ...byte) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Settle settles a charge. It applies the amendment a to the claims that count the cost of a
-// request; costs has their indexes. All other claims count requests, one unit for each. If the
-// charge has a hold, it holds these units too, so Settle settles the other claims at a cost of 1.
+// request; costs has their indexes. The other claims count requests, one unit for each. If the
+// charge has a hold, their units are held too, so Settle settles these claims at a cost of 1.
 func Settle(c stint.Charge, costs []int, a stint.Amendment,
 	amend func(stint.Charge, stint.Amendment) (stint.Amended, error)) (done stint.Amended, err error) {
 	priced, others := c.Part(costs...), c.Part(requestClaims(&c, costs)...)

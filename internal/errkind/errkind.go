@@ -1,5 +1,5 @@
-// Package errkind classifies failures of stores in two ways: by kind of failure, and by [Fault],
-// the problem of the Redis server that causes the failure.
+// Package errkind classifies store failures in two ways: by kind of failure, and by [Fault], the
+// problem with the Redis server that causes the failure.
 package errkind
 
 import (

@@ -113,7 +113,7 @@ func (e *NodeError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *NodeError) Unwrap() error { return e.Err }
 
-// Diagnose returns the name of the fault that err indicates. The argument answers reports whether
+// Diagnose returns the name of the fault that err indicates. The argument `answers` reports whether
 // the store answers pings. If a call was not answered in time, the fault is [Unreachable] if no
 // connection was made, [Slow] if the store answers pings, and [Silent] otherwise.
 func Diagnose(err error, answers bool) string {
@@ -158,8 +158,8 @@ var words = []struct {
 	{ClockWord, stint.KindBusy, Other},
 }
 
-// ClockWord begins the error that stint's own scripts return if the calendar periods that they
-// received do not contain the time of the server's clock.
+// ClockWord is the first word of the error that stint's own scripts return if the time of the
+// server's clock is not within the calendar periods that they received.
 const ClockWord = "CLOCK"
 
 // OfReply returns the kind and the fault of an error, given the text that Redis replied.
@@ -170,7 +170,7 @@ func OfReply(text string) (kind stint.StoreErrorKind, fault string) {
 			return w.kind, w.fault
 		}
 	}
-	// Redis 6.2 and 7 report NOPERM from a script with these texts.
+	// In Redis 6.2 and 7, a NOPERM error from a script has one of these texts.
 	for _, part := range []string{"The user executing the script can't run", "ACL failure in script"} {
 		if strings.Contains(text, part) {
 			return stint.KindAuth, Auth

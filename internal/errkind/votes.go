@@ -8,7 +8,7 @@ import (
 
 const (
 	// faultHalfLife is the time in which the weight of a vote halves. saidWeight is the weight of a
-	// vote for a fault that only an answer of the store can show, such as running out of memory.
+	// vote for a fault that only an answer from the store can show, such as running out of memory.
 	faultHalfLife = 5 * time.Second
 	saidWeight    = 4
 )
@@ -17,9 +17,9 @@ const (
 // when Redis is killed, connections are refused, but the calls in progress time out.
 //
 // In every second with failures, each fault that they indicate gets one vote, or four votes if only
-// an answer of the store can show that fault. The number of votes halves every five seconds. So the
-// fault with the most votes is one that lasts, not just the latest one, and a new fault takes over
-// within seconds. The dashboard, the alerts and the log report the fault with the most votes.
+// an answer from the store can show that fault. The number of votes halves every five seconds. So
+// the fault with the most votes is one that lasts, not just the latest one, and a new fault takes
+// over within seconds. The dashboard, the alerts and the log report the fault with the most votes.
 //
 // The zero Votes is empty and ready for use. It is safe for concurrent use.
 type Votes struct {
