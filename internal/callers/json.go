@@ -27,8 +27,8 @@ func NewJSON(public bool, flag string, logger *slog.Logger) *JSON {
 		"(localhost, 127.0.0.1) are served; start the server with " + flag + ", or with --api-public to serve everyone"}
 }
 
-// Admit reports whether to serve a request. If not, it has answered the request without reading its
-// body.
+// Admit reports whether to serve a request. If it returns false, it has already answered the
+// request, without reading its body.
 func (j *JSON) Admit(w http.ResponseWriter, r *http.Request) bool {
 	if !j.public && !Local(r) {
 		if n, ok := j.refused.Allow(1, time.Second); ok {

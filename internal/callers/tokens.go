@@ -45,9 +45,9 @@ type token struct {
 }
 
 // ParseTokens parses the text of a file of tokens, with one token per line. Before the token, a
-// line may have the name of its holder, optionally a role in parentheses, and then a colon and a
-// space. The default role is [Operate]. A holder may have several tokens, so that a new token can
-// be introduced before the old one is removed. Empty lines and lines that begin with # are ignored.
+// line may have the holder's name, optionally a role in parentheses, and then a colon and a space.
+// The default role is [Operate]. A holder may have several tokens, so that a new token can be
+// introduced before the old one is removed. Empty lines and lines that begin with # are ignored.
 // The error lists all mistakes, and contains no token.
 //
 //	# openssl rand -hex 24

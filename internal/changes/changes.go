@@ -39,7 +39,7 @@ func Fingerprint(set *policy.Set) string {
 func Digest(texts ...[]byte) string {
 	h := sha256.New()
 	for _, text := range texts {
-		_, _ = h.Write(text) // a hash does not fail
+		_, _ = h.Write(text) // writing to a hash never fails
 	}
 	const length = 4
 	return hex.EncodeToString(h.Sum(nil)[:length])
@@ -176,7 +176,8 @@ func settings(was, is *policy.Set) []reload.Change {
 
 // each finds the tiers or policies that were added or removed, or whose settings other than limits,
 // shadow and rollout have changed. It calls found for each of them, with its name and a description
-// of the difference. If the order of the others has changed, it also calls found with the name "".
+// of the difference. If the order of those in both lists has changed, it also calls found with
+// the name "".
 func each[T any](was, is []T, kind string, nameOf func(T) string, found func(name, text string)) {
 	in := func(list []T, name string) int {
 		return slices.IndexFunc(list, func(t T) bool { return nameOf(t) == name })

@@ -127,7 +127,7 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// isPort reports whether s is a port: a number, or a name of RFC 7239 such as _http.
+// isPort reports whether s is a port: a number, or an obfuscated port (RFC 7239) such as _http.
 func isPort(s string) bool {
 	if strings.HasPrefix(s, "_") {
 		return syntax.IsName(s) && len(s) > 1

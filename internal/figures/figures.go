@@ -64,8 +64,8 @@ func Seconds(d time.Duration) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
-// Bar returns a bar that is filled to a share from 0 to 1. A share above 0 never looks empty. A
-// share below 1 never looks full unless width is 1.
+// Bar returns a bar of which the given share, from 0 to 1, is filled. A share above 0 never looks
+// empty. A share below 1 never looks full unless width is 1.
 func Bar(share float64, width int) string {
 	full := 0
 	switch {

@@ -1,4 +1,4 @@
-// Package guardtest makes guards and their stores for tests of many packages.
+// Package guardtest makes guards and stores for tests in many packages.
 package guardtest
 
 import (
@@ -22,7 +22,7 @@ func Memory(t testing.TB) *memorystore.Store {
 	return store
 }
 
-// Parse returns the policies of a configuration in YAML.
+// Parse returns the policies in a YAML configuration.
 func Parse(t testing.TB, text string) *policy.Set {
 	t.Helper()
 	conf, err := config.Parse("test.yaml", []byte(text))
@@ -32,8 +32,8 @@ func Parse(t testing.TB, text string) *policy.Set {
 	return conf.Set
 }
 
-// New returns a guard that decides with a store, by the policies of a configuration in YAML. Unless
-// c has a Logger, the guard logs nothing.
+// New returns a guard that uses the given store and the policies in a YAML configuration. Unless c
+// has a Logger, the guard logs nothing.
 func New(t testing.TB, store stint.Store, text string, c policy.GuardConfig) *policy.Guard {
 	t.Helper()
 	if c.Logger == nil {

@@ -10,9 +10,9 @@ import (
 // program can run in a test.
 type Design struct {
 	Name string
-	// New returns a limiter that allows most units per window. The limiter decides whether subject
-	// may use n units at the time at, measured from the Unix epoch. Calls must be in the order of
-	// their times.
+	// New returns a limiter that allows as many units per window as `most` says. The limiter
+	// decides whether a subject may use n units at the given time, measured from the Unix epoch.
+	// Calls must be in the order of their times.
 	New func(most int64, window time.Duration) (allow func(subject int, at time.Duration, n int64) bool)
 	// Calls is the number of store calls for a decision on one limit.
 	Calls int
@@ -91,8 +91,8 @@ func twoCounters(most int64, window time.Duration) func(int, time.Duration, int6
 	}
 }
 
-// gcra models a limiter that allows a burst of most units. Used units become available again at a
-// constant rate of most units per window.
+// gcra models a limiter that allows a burst as large as its limit. Used units become available
+// again at a constant rate: the whole limit per window.
 func gcra(most int64, window time.Duration) func(int, time.Duration, int64) bool {
 	each, refilled := window/time.Duration(most), map[int]time.Duration{}
 	return func(subject int, at time.Duration, n int64) bool {

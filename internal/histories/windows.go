@@ -50,11 +50,12 @@ func NewWindows(limits ...*stint.Limit) *Windows {
 	return w
 }
 
-// Admit adds an admission of n units under a limit, which was called at from and returned at to.
-// Admissions must be added in the order of their returns. Admit returns the number of units that
-// were certainly admitted in the window that ends at to, and how many of them were admitted without
-// the store. All times are since the Unix epoch, or since any other instant at which a fixed window
-// begins.
+// Admit adds an admission of n units under a limit, by a call that began at `from` and returned at
+// `to`. Admissions must be added in the order of their returns. Admit returns the number of units
+// that were certainly admitted in the window that ends at `to` or, for a fixed limit, contains it,
+// and how many of them were admitted without the store. It returns zeros if the added units may be
+// outside that window. All times are measured from the Unix epoch, or from any other instant at
+// which a fixed window begins.
 func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, degraded bool) (all, without int64) {
 	if to-w.swept > w.longest {
 		w.sweep(to)
@@ -77,9 +78,9 @@ func (w *Windows) Admit(limit, subject int, from, to time.Duration, n int64, deg
 	return e.all, e.degraded
 }
 
-// Withdraw removes n units of the admission that was called at from. Call it when a refund may have
-// made room for these units. Later results of Admit do not include them. If n is negative, Withdraw
-// adds units.
+// Withdraw removes n units of the admission whose call began at `from`. Call it when a refund may
+// have made room for these units. Later results of Admit do not include them. If n is negative,
+// Withdraw adds units.
 func (w *Windows) Withdraw(limit, subject int, from time.Duration, n int64, degraded bool) {
 	if e := w.tracks[track{int32(limit), int32(subject)}]; e != nil {
 		if _, found := e.find(from); found {
@@ -105,7 +106,7 @@ func (e *entries) add(from time.Duration, n int64, degraded bool) {
 	}
 }
 
-// drop removes the admissions that were called at begin or earlier.
+// drop removes the admissions whose calls began at the given time or earlier.
 func (e *entries) drop(begin time.Duration) {
 	n := 0
 	for ; n < len(e.list) && e.list[n].from <= begin; n++ {
@@ -115,7 +116,7 @@ func (e *entries) drop(begin time.Duration) {
 	e.list = e.list[n:]
 }
 
-// sweep removes tracks whose last admission is too old for any window.
+// sweep removes tracks whose last admission is older than the window of their limit.
 func (w *Windows) sweep(now time.Duration) {
 	w.swept = now
 	for t, e := range w.tracks {

@@ -1,5 +1,5 @@
-// Package keypart encodes subjects and scopes for keys, for packages that write keys and for
-// packages that find the subject of a key.
+// Package keypart encodes the subjects and scopes in keys. It is for packages that write keys, and
+// for packages that find the subject of a key.
 package keypart
 
 import (

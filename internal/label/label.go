@@ -58,8 +58,8 @@ func Tagged(subject, ref string) string {
 }
 
 // IsShort reports whether text looks like a subject that [Short], [Tagged] or [Line] has shortened.
-// It cannot detect an IPv6 address that was shortened to its network and has no tag, because it
-// looks like any other network.
+// It cannot detect an IPv6 address that was shortened to its network and has no tag, because the
+// result looks like any other network.
 func IsShort(text string) bool {
 	kind, identifier := split(text)
 	if at := len(identifier) - tagged - 1; at > 0 && identifier[at] == '#' && !strings.HasSuffix(text, more) {

@@ -29,13 +29,13 @@ type Sampler struct {
 	taken int       // number of events allowed in the interval
 }
 
-// Allow reports whether to log the current event. In each interval, it allows up to most events,
-// the first ones. An interval begins with an event; its length is every. If ok is true, left is the
-// number of events that were left out since the last logged one.
+// Allow reports whether to log the current event. It allows the first events of each interval, up
+// to the number `most`. An interval begins with an event, and has the length `every`. If ok is
+// true, left is the number of events that were left out since the last logged one.
 //
-// For example, let most be 1 and every a minute. If ten events occur in a second, Allow returns (0,
-// true) for the first one and (0, false) for the others. If another event occurs a minute later,
-// Allow returns (9, true).
+// For example, let `most` be 1 and `every` be a minute. If ten events occur in a second, Allow
+// returns (0, true) for the first one and (0, false) for the others. If another event occurs a
+// minute later, Allow returns (9, true).
 func (g *Sampler) Allow(most int, every time.Duration) (left int64, ok bool) {
 	if !g.admit(most, every) {
 		g.left.Add(1)
@@ -56,8 +56,8 @@ func (g *Sampler) Sample(most int, every time.Duration) (left int64, ok bool) {
 	return g.Allow(most, every)
 }
 
-// admit reports whether fewer than most events were allowed in the current interval, and counts the
-// event if so. It begins a new interval if the last one is over.
+// admit reports whether the number of events allowed in the current interval is still below the
+// maximum, and counts the event if so. It begins a new interval if the last one is over.
 func (g *Sampler) admit(most int, every time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Shorten cuts text for messages to at most the given number of bytes. If it cuts the text, it
-// appends an ellipsis.
+// Shorten cuts text to at most the given number of bytes, and appends an ellipsis if it cuts
+// anything.
 func Shorten(text string, most int) string {
 	if len(text) > most {
 		return strings.ToValidUTF8(text[:most], "") + "…"
@@ -34,8 +34,8 @@ func Hint(got string, known []string) string {
 	return ""
 }
 
-// Want returns what is wanted in place of a word that is not known, such as
-// `want limits or budget (did you mean "limits"?)`.
+// Want returns the advice for a word that is not known: the words that are, and the one that was
+// probably meant, as in `want limits or budget (did you mean "limits"?)`.
 func Want(got string, known []string) string { return "want " + OneOf(known) + Hint(got, known) }
 
 // Nearest returns the known word that differs least from got, unless it differs too much for its
@@ -67,7 +67,7 @@ var separators = strings.NewReplacer("_", "", "-", "", " ", "", ".", "")
 // deletes or replaces a byte, or swaps two neighbors.
 func slips(a, b string) int {
 	// Column j of row i is the number of changes from the first i bytes of a to the first j bytes
-	// of b. last is the row above row, and before is the row above last.
+	// of b. `last` is the row above the current one, and `before` is the row above that.
 	var before, last []int
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -1,5 +1,5 @@
 // Package middleware holds the code that the middleware of package httplimit and the interceptors
-// of package grpclimit share: limits per key without a configuration, and the waits of denied
+// of package grpclimit share: limits per key without a configuration, and the wait times for denied
 // requests.
 package middleware
 
@@ -28,7 +28,7 @@ type Config struct {
 	// store in memory.
 	Store  stint.Store
 	Stored bool
-	// Parts are the counts to which every request is charged; at least one.
+	// Parts are the counts to which every request is charged. There must be at least one.
 	Parts []Part
 }
 
@@ -98,7 +98,7 @@ func Must(constructor string, err error) {
 	panic(constructor + ": " + strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
-// New returns limits, or every mistake in one [*stint.InvalidError].
+// New returns a Limits, or a [*stint.InvalidError] that describes every mistake.
 func New(c Config) (*Limits, error) {
 	l := &Limits{}
 	if !c.Stored {
@@ -169,9 +169,9 @@ func mistakes(err error) []error {
 	return nil
 }
 
-// scopeOf returns the scope of limits without a name, which is a list of the limits. In the same
-// scope, a store treats limits with equal windows as the same limit. But different limits, such as
-// five per minute for the login and a hundred per minute for other pages, must not share a count.
+// scopeOf returns the scope of limits that have no name: a list of the limits. In the same scope, a
+// store treats limits with equal windows as the same limit. But different limits, such as five per
+// minute for the login and a hundred per minute for other pages, must not share a count.
 func scopeOf(limits []stint.Limit) string {
 	texts := make([]string, len(limits))
 	for i, l := range limits {
@@ -182,8 +182,9 @@ func scopeOf(limits []stint.Limit) string {
 }
 
 // Decide charges the costs of a request either to all parts or to none, and fills in the verdict.
-// asks holds an Ask for each part, in order. Decide leaves out a part that has no limits for the
-// request. If no part has limits for it, the request is allowed. Decide logs failures.
+// asks holds an Ask for each part, in the order of the parts. Decide leaves out a part that has no
+// limits for the request. If no part has limits for it, the request is allowed. Decide logs
+// failures.
 func (l *Limits) Decide(ctx context.Context, asks []Ask, v *policy.Verdict) error {
 	err := l.decide(ctx, asks, v)
 	if err == nil {

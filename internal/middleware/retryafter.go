@@ -32,7 +32,8 @@ func RetryAfter(v *policy.Verdict, jitter *float64, unit time.Duration, random f
 	return spread(v.Decision.RetryAfter, unit, share, random())
 }
 
-// deniedByShared reports whether all callers share the limit that denied for the longest time.
+// deniedByShared reports whether all callers share the limit that decided the denial; see
+// [policy.Verdict.Decisive].
 func deniedByShared(v *policy.Verdict) bool {
 	if v.Decision.Banned { // a ban applies to one subject
 		return false

@@ -172,7 +172,7 @@ func cloneClaims(claims []stint.Claim) (copies []*stint.Claim) {
 	return copies
 }
 
-// wait returns the duration from now to the instant at, or stint.Never if at is never.
+// wait returns the duration from now to the instant `at`, or stint.Never if `at` is never.
 func wait(at, now int64) time.Duration {
 	if at == never {
 		return stint.Never

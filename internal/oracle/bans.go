@@ -19,8 +19,8 @@ func (s *Store) banOf(subject string, now int64) ban {
 	return b
 }
 
-// banByHand bans the subject for at least length from now: a ban that ends later stays. The level
-// of an earlier ban stays, too, unless that ban is forgiven.
+// banByHand bans the subject for the given length, or until the end of an earlier ban if that is
+// later. The level of an earlier ban stays, too, unless that ban is forgiven.
 func (s *Store) banByHand(subject string, length, now int64) {
 	b := s.banOf(subject, now)
 	if now-b.until >= b.forgive {

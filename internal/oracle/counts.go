@@ -15,10 +15,10 @@ type counts struct {
 	entries []entry
 	booked  []booking
 	held    []entry     // at is the expiry of an entry's units
-	charges bool        // held units are charged when they expire
-	books   bool        // the request is a reservation; see goes
+	charges bool        // whether held units are charged when they expire
+	books   bool        // whether the request is a reservation; see method goes
 	meter   *meter      // nil if the limit has no meter yet
-	limit   stint.Limit // limit of the last write; see Idle
+	limit   stint.Limit // limit under which it was last written; see [Store.Idle]
 	ends    []int64     // ends of a calendar limit's periods; see openCalendar
 }
 
@@ -134,7 +134,7 @@ func (k *counts) fits(l *stint.Limit, now, cost int64) bool {
 	return (!hasLog(l) || k.logFits(l, now, cost)) && (!hasMeter(l) || k.meter.fits(l, k.booked, cost))
 }
 
-// earliest requires that from is not before the last booking.
+// earliest requires that `from` is not before the last booking.
 func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Capacity() == 0 || cost > l.Capacity() {
 		return never
@@ -152,8 +152,8 @@ func (k *counts) earliest(l *stint.Limit, from, cost int64) int64 {
 	return at
 }
 
-// lease charges cost units. A log counts them as if they were charged at the instant until, which
-// is now or the end of a lease.
+// lease charges a cost. A log counts it as if it were charged at the instant `until`, which is now
+// or the end of a lease.
 func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	if hasLog(l) {
 		k.append(k.stamp(l, until), cost)
@@ -163,8 +163,8 @@ func (k *counts) lease(l *stint.Limit, until, cost int64) {
 	}
 }
 
-// book adds a booking in order of time. If the booking before it has the same instants, book adds
-// the units to that one instead.
+// book adds a booking, in the order in which bookings begin. If the booking before it has the same
+// beginning and end, book adds the units to that one instead.
 func (k *counts) book(from, until, cost int64) {
 	i := 0
 	for i < len(k.booked) && k.booked[i].from <= from {
@@ -177,10 +177,10 @@ func (k *counts) book(from, until, cost int64) {
 	k.booked = slices.Insert(k.booked, i, booking{from, until, cost})
 }
 
-// force charges cost units if the instant at is now, and books them otherwise. It charges or books
-// fewer units if the usage would otherwise exceed 2^52. A log counts units charged now as if they
-// were charged at the instant until. For a meter, force subtracts what the meter gives back in
-// refilled microseconds.
+// force charges a cost if the instant `at` is now, and books it otherwise. It reduces the cost if
+// the usage would otherwise exceed 2^52. A log counts a cost charged now as if it were charged at
+// the instant `until`. For a meter, force subtracts from the cost what the meter gives back in
+// `refilled` microseconds.
 func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	cost = max(0, min(cost, most/2-k.used(l)))
 	switch {
@@ -197,7 +197,7 @@ func (k *counts) force(l *stint.Limit, now, at, until, cost, refilled int64) {
 	}
 }
 
-// insert adds a booking. The booking ends at the instant until or, if a later booking ends before
+// insert adds a booking. The booking ends at the instant `until` or, if a later booking ends before
 // that, at the end of that booking. If there are already 1,000 bookings, insert adds the units to
 // the last one instead.
 func (k *counts) insert(at, until, cost int64) {
@@ -213,8 +213,8 @@ func (k *counts) insert(at, until, cost int64) {
 	k.book(at, until, cost)
 }
 
-// unbook subtracts cost units from the booking that ends at the instant until. It returns the
-// instant at which the booking begins, or never if there is no such booking.
+// unbook subtracts a cost from the booking that ends at the instant `until`. It returns the instant
+// at which the booking begins, or never if there is no such booking.
 func (k *counts) unbook(until, cost int64) int64 {
 	i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == until })
 	if i < 0 {
@@ -225,8 +225,8 @@ func (k *counts) unbook(until, cost int64) int64 {
 	return from
 }
 
-// change adds units to booking i, or subtracts them if by is negative. It removes the booking if no
-// units are left.
+// change adds the given number of units, which may be negative, to booking i. It removes the
+// booking if no units are left.
 func (k *counts) change(i int, by int64) {
 	if k.booked[i].n += by; k.booked[i].n <= 0 {
 		k.booked = slices.Delete(k.booked, i, i+1)
@@ -247,8 +247,8 @@ func (k *counts) settle(l *stint.Limit, now int64, c settlement) (charged int64,
 	return 0, false
 }
 
-// settleFound adds units to the charge c, or subtracts them if by is negative. It reports whether
-// it found the charge.
+// settleFound adds the given number of units, which may be negative, to the charge c. It reports
+// whether it found the charge.
 func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) bool {
 	if c.at > now {
 		if i := slices.IndexFunc(k.booked, func(b booking) bool { return b.until == c.at }); i >= 0 {
@@ -273,7 +273,7 @@ func (k *counts) settleFound(l *stint.Limit, now int64, c settlement, by int64) 
 	return true
 }
 
-// entryOf returns the index of the entry with the units charged at the instant at, or -1 if the
+// entryOf returns the index of the entry with the units charged at the instant `at`, or -1 if the
 // window has no such entry.
 func (k *counts) entryOf(l *stint.Limit, now, at int64) int {
 	if k.stamp(l, at) <= now-span(l) {

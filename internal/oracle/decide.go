@@ -24,7 +24,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	claims := cloneClaims(r.Claims)
 	d := s.decide(r, claims, now)
 	d.Charge.Data().Now = now
-	// The charge of a repeat already has the generations of the original request.
+	// A repeat with the charge of the original request already has the generations of that charge.
 	if !d.Repeat || d.Charge.IsZero() {
 		s.setGenerations(claims, &d.Charge)
 	}
@@ -32,7 +32,7 @@ func (s *Store) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, nil
 }
 
-// decide decides r. claims are copies of the claims of r, which decide may change.
+// decide decides r. claims holds copies of the claims of r, which decide may change.
 func (s *Store) decide(r stint.Request, claims []*stint.Claim, now int64) stint.Decision {
 	parts := s.openAll(claims, now)
 	for _, p := range parts {
@@ -234,8 +234,8 @@ func when(parts []*part, mode stint.Mode, now int64) int64 {
 	}
 }
 
-// ahead reports whether at is before the end of the next period of every calendar limit. Nothing is
-// booked after that, because later ends are not known.
+// ahead reports whether the instant `at` is before the end of the next period of every calendar
+// limit. Nothing is booked after that, because later ends are not known.
 func ahead(parts []*part, at int64) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.limit.Algorithm == stint.AlgorithmCalendar && at >= p.counts.(*counts).ends[2]
