@@ -126,8 +126,8 @@ func (v *View) Settleable(cost int64) int64 {
 	return v.p.wait(v.p.weight(cost)) + 2*v.p.tick
 }
 
-// raise returns the maximum number of units by which a charge can be raised, so that no sum or level
-// exceeds MaxUnits. debt is as in Settle.
+// raise returns the maximum number of units by which a charge can be raised, so that no sum or
+// level exceeds MaxUnits. debt is as in Settle.
 func (v *View) raise(debt int64) int64 {
 	most, ahead := MaxUnits, v.booked+v.held.total
 	if v.p.log {

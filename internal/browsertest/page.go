@@ -170,7 +170,8 @@ func (p *Page) Count(selector string) int {
 	return Eval[int](p, "document.querySelectorAll("+Quote(selector)+").length")
 }
 
-// Screenshot writes the visible part of the page or, if all is true, the whole page to a PNG file.
+// Screenshot writes the page to a PNG file: the whole page if `all` is true, and otherwise its
+// visible part.
 func (p *Page) Screenshot(file string, all bool) {
 	p.t.Helper()
 	shot := call(p, "take a screenshot", page.CaptureScreenshot,

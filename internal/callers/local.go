@@ -11,9 +11,10 @@ import (
 	"github.com/stint-limiter/stint/internal/logsample"
 )
 
-// Local reports whether a caller is on this host. It reports false if a proxy on this host forwards
-// the request. It also reports false for requests from a page that a local browser has loaded under
-// another host name: a site can make its own name resolve to a loopback address.
+// Local reports whether a caller is on this host. It reports false if the header shows that a proxy
+// forwarded the request, because the proxy may be on this host. It also reports false for requests
+// from a page that a local browser has loaded under another host name: a site can make its own name
+// resolve to a loopback address.
 func Local(r *http.Request) bool {
 	for _, name := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if _, ok := r.Header[name]; ok {

@@ -45,8 +45,8 @@ func Digest(texts ...[]byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:length])
 }
 
-// key identifies the limits of a policy in a tier, or those of the tier itself if policy is "". If
-// costs is true, the limits count costs, otherwise requests.
+// key identifies the limits of a policy in a tier, or those of the tier itself if policy is "". The
+// limits count costs if costs is true, and requests otherwise.
 type key struct {
 	policy, tier string
 	costs        bool

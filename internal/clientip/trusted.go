@@ -82,7 +82,7 @@ func canonicalPrefix(p netip.Prefix) (netip.Prefix, error) {
 type prefixSet []netip.Prefix
 
 // newPrefixSet returns a set of canonical prefixes. It leaves out each prefix that lies within
-// another prefix of the list. In sorted order, such a prefix follows the prefix that contains it,
+// another prefix in the list. In sorted order, such a prefix follows the prefix that contains it,
 // so each prefix is compared only with the last one in the set.
 func newPrefixSet(prefixes []netip.Prefix) prefixSet {
 	var set prefixSet

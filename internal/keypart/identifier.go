@@ -10,9 +10,9 @@ import (
 // Longer identifiers are replaced with a hash.
 const MaxIdentifier = 256
 
-// AppendIdentifier appends value, an identifier: verbatim if plain is true and it has at most
-// [MaxIdentifier] bytes, and otherwise as a hash. If value is empty, AppendIdentifier appends
-// nothing and returns false.
+// AppendIdentifier appends an identifier: verbatim if plain is true and the identifier has at most
+// [MaxIdentifier] bytes, and otherwise as a hash. If it is empty, AppendIdentifier appends nothing
+// and returns false.
 func AppendIdentifier(b []byte, value string, plain bool) ([]byte, bool) {
 	if value == "" {
 		return b, false

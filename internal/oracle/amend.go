@@ -80,8 +80,8 @@ func (s *Store) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (s
 }
 
 // mayRetake reports whether the charge c may take back a place that the store has forgotten. It may
-// not if the place was released or settled, or if the limit was reset after the charge and less
-// than a window ago. i is the index of the claim in c.
+// not do so if the place was released or settled, or if the limit was reset after the charge and
+// less than a window ago. i is the index of the claim in c.
 func (s *Store) mayRetake(c *stint.Charge, i int, claim *stint.Claim, l *stint.Limit, now int64) bool {
 	key := ownSettled{scopeOf(claim), settled{c.Data().AtOf(i), c.Data().ID}}
 	if slices.Contains(s.settled[key.scopeKey], key.settled) || slices.Contains(s.own, key) ||
@@ -112,7 +112,7 @@ func (s *Store) settle(c stint.Charge, claims []*stint.Claim, a stint.Amendment,
 	return done
 }
 
-// settleCharge settles a charge without holds.
+// settleCharge settles a charge without a hold.
 func (s *Store) settleCharge(c stint.Charge, claims []*stint.Claim, a stint.Amendment, now int64) stint.Amended {
 	touched, dropped, sums := map[ownSettled]bool{}, int64(0), contract.Totals{}
 	state := 0 // index of the claim's first state in the charge

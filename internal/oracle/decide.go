@@ -261,7 +261,7 @@ func (s *Store) writeBans(r *stint.Request, claims []*stint.Claim, now int64) {
 // chargeAll charges, books or leases every claim with a cost above 0. It returns the id and the
 // instant of the charge, or zeros if every cost is 0.
 func (s *Store) chargeAll(r *stint.Request, parts []*part, now, at int64) (uint64, int64) {
-	stated, noted := at, at // instant of the charge, instant of the request id
+	stated, noted := at, at // instants of the charge and of the request id
 	switch {
 	case r.Terms().Lease > 0:
 		stated = now + r.Terms().Lease.Microseconds()
