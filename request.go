@@ -15,8 +15,8 @@ const (
 	ModeTake Mode = iota
 	// ModePeek answers as ModeTake would, but charges nothing and writes nothing.
 	ModePeek
-	// ModeReserve books the earliest time with room in every limit, first come, first served, at
-	// most MaxWait ahead.
+	// ModeReserve books the earliest time at which every limit has room, first come, first served,
+	// at most MaxWait ahead.
 	ModeReserve
 	modeForce = Mode(protocol.ModeForce)
 )
@@ -38,7 +38,7 @@ type Claim struct {
 	// but denied if the usage exceeds the capacity of a limit, or if a limit is zero. To ask
 	// whether there is room, use [Limiter.Peek].
 	Cost int64
-	// Costs holds the costs that differ from Cost, by the name of the limit: {"input_tokens": 900,
+	// Costs holds the costs that differ from Cost, by limit name: for example {"input_tokens": 900,
 	// "output_tokens": 4096}, with a Cost of 1 for all other limits.
 	Costs Costs
 	// Shared marks a subject that stands for all callers together, for example the subject of a
@@ -46,7 +46,7 @@ type Claim struct {
 	Shared bool
 }
 
-// Costs maps names of limits to units. See [Limit.Name].
+// Costs maps limit names to units. See [Limit.Name].
 type Costs map[string]int64
 
 // CostOf returns the units that the claim charges to one of its limits.
@@ -105,8 +105,8 @@ func (r *Request) Terms() *protocol.Terms { return &r.terms }
 
 // Bounds on requests.
 const (
-	// MaxClaims is the largest number of claims in one request, and MaxTotal is the largest number
-	// of limits in all of them.
+	// MaxClaims is the largest number of claims in one request, and MaxTotal is the largest total
+	// number of limits in these claims.
 	MaxClaims = 16
 	MaxTotal  = 128
 	// MaxSubject is the maximum length of a subject, a scope or a request ID, in bytes.
@@ -118,7 +118,7 @@ const (
 // BanPolicy bans a subject that keeps being denied. The zero policy applies existing bans, but
 // denials lead to no ban.
 type BanPolicy struct {
-	// After is the number of denials, within the time Within, that leads to a ban: 1 to
+	// After is the number of denials in a period of length Within that leads to a ban: 1 to
 	// [Resolution]. Zero means that denials lead to no ban; then all other fields must be zero,
 	// too.
 	After  int
@@ -148,9 +148,9 @@ func (r *Request) leaseFits() bool {
 
 func (r *Request) books() bool { return r.Mode == ModeReserve || r.Mode == modeForce && r.MaxWait > 0 }
 
-// grace returns the time after the booked time during which a booking may still be used. The
-// booking counts as if it were charged at the end of the grace. The grace is a twentieth of the
-// shortest window, but at least 2 and at most 20 milliseconds.
+// grace returns how long after the booked time a booking may still be used: a twentieth of the
+// shortest window, but at least 2 and at most 20 milliseconds. The booking counts as if it were
+// charged at the end of this time.
 func (r *Request) grace() time.Duration {
 	shortest := MaxWindow
 	for i := range r.Claims {
@@ -192,7 +192,7 @@ func (c *Claim) shortest() time.Duration {
 	return shortest
 }
 
-// Key returns a readable name of the claim: its subject, and its scope if it has one. Example:
+// Key returns a readable name for the claim: its subject, and its scope if it has one. Example:
 // "user:42", or "user:42:login" in the scope "login".
 func (c *Claim) Key() string {
 	if c.Scope == "" {

@@ -67,8 +67,8 @@ func (l *setLimit) order(m *setLimit) int {
 // AlgorithmConcurrency, which is in no directory.
 const storedCalendar = stint.AlgorithmConcurrency
 
-// limitOf returns the entry of a set for a limit. For a calendar limit, the entry contains the
-// periods around now, the server's time.
+// limitOf returns the entry of a limit in a set. now is the server's time. The entry of a calendar
+// limit contains the periods around that time.
 func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	if l.Algorithm == stint.AlgorithmCalendar {
 		c := calendar.Calendar{Period: l.Window, Start: l.Start, Zone: l.Zone}
@@ -93,8 +93,8 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	return m
 }
 
-// newSet returns the set of a part's limits at now, the server's time. hold is the length of the
-// requests' hold in microseconds, or 0.
+// newSet returns the set for the limits of a part. now is the server's time, and hold is the length
+// of the requests' hold in microseconds, or 0.
 func newSet(limits []stint.Limit, now, hold int64) *set {
 	s := new(set)
 	for i := range limits {
@@ -119,26 +119,26 @@ func newSet(limits []stint.Limit, now, hold int64) *set {
 const (
 	plainState     = 'S' // first byte, without bookings
 	directoryStart = 2   // bytes before a directory's first limit
-	directoryLimit = 8   // bytes of each limit
+	directoryLimit = 8   // bytes per limit
 	headerSize     = 4 + 8 + 8
 	logHead        = 4*8 + 4
 	meterHead      = 3 * 8
 
-	// In a state as the scripts read it: the index of the first head, and the numbers of fields of
-	// a log and of a meter.
+	// In the array into which the scripts read a state: the index of the first head's first field,
+	// and the numbers of fields in the heads of a log and of a meter.
 	firstHead, logFields, meterFields = 12, 5, 3
 
 	// In the directory, added to a limit's algorithm:
 	hasMeter   = 4
-	entryWidth = 8 // multiplied by the bytes of an entry without its stamp
+	entryWidth = 8 // multiplied by the size of an entry without its stamp
 	entryStamp = 7
 	isHeld     = 64 // counts the held units of a limit
 	isCharged  = 128
 )
 
-// withDirectory returns a set with the same limits for states with the given directory. It returns
-// nil if the directory lacks something that the set needs, has bookings or more than maxKnown
-// limits, or is malformed.
+// withDirectory returns a set of the same limits for states that have the given directory. It
+// returns nil if the directory is malformed, lacks something that the set needs, belongs to a state
+// with bookings, or has more than maxKnown limits.
 func (s *set) withDirectory(directory string) *set {
 	if len(directory) < directoryStart || directory[0] != plainState || directory[1] > maxKnown ||
 		len(directory) != directoryStart+directoryLimit*int(directory[1]) {
@@ -191,11 +191,11 @@ func (s *set) withDirectory(directory string) *set {
 	return other
 }
 
-// often is a slice length in microseconds. With shorter slices, entries are added so often that
-// scripts should read more than the heads at once.
+// often is a slice length in microseconds. With shorter slices, entries are added so often that the
+// first read of a state should include more than the heads.
 const often = 10_000_000
 
-// pack fills in the directory, and the bytes that lua/sets.lua reads.
+// pack computes the other fields of a set from its limits: directory, size, packed and numberAt.
 func (s *set) pack() {
 	directory, format := []byte{plainState, byte(len(s.limits))}, []byte("<I4dd")
 	s.size = headerSize
@@ -235,7 +235,7 @@ func (s *set) pack() {
 	b = le.AppendUint16(b, uint16(heads))
 	b = le.AppendUint16(b, uint16(rings))
 	s.numberAt = len(b)
-	b = append(b, 0, 0, 0, 1) // its number, the size of its others, and FRESH: see appendSets
+	b = append(b, 0, 0, 0, 1) // the set's number, the size of its others, and FRESH: see appendSets
 	field := byte(firstHead)
 	for _, text := range []string{string(format), strconv.Itoa(last)} {
 		b = append(append(b, byte(len(text))), text...)
@@ -268,14 +268,15 @@ func (s *set) appendTo(b []byte, number int) []byte {
 	return b
 }
 
-// maxKnown is the maximum number of limits of a state whose directory can be learned: its format
-// must fit into 255 bytes.
+// maxKnown is the maximum number of limits in a directory that can be learned: the format string
+// for such a state must fit into 255 bytes.
 const maxKnown = 27
 
 // maxOthers is the maximum length of a set's others.
 const maxOthers = 4
 
-// learn adds a set for states with the given directory to the others, if there is none yet.
+// learn adds to the others of s a set for states with the given directory, if there is none yet and
+// such a set is possible. It keeps only the newest maxOthers sets.
 func (s *set) learn(directory string) {
 	old := s.others.Load()
 	var list []*set
@@ -310,7 +311,7 @@ func (s *set) known() []*set {
 	return nil
 }
 
-// sets caches sets by their limits. They do not depend on names or subjects.
+// sets caches sets by limits and hold. A set does not depend on the names of limits or on subjects.
 type sets struct {
 	mu    sync.RWMutex
 	known map[string]*set
@@ -318,8 +319,8 @@ type sets struct {
 
 const maxSets = 10_000
 
-// of returns the set of a part's limits. hold is the length of the requests' hold, or 0. For
-// calendar limits, the set contains the periods around the server's time.
+// of returns the set for the limits of a part. hold is the length of the requests' hold, or 0. For
+// calendar limits, the set contains the periods around the server's time, which clock returns.
 func (s *sets) of(limits []stint.Limit, hold time.Duration, clock func() int64) *set {
 	now := int64(0)
 	var buf [256]byte

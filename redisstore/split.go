@@ -41,9 +41,9 @@ func groups(claims []stint.Claim) []group {
 // takeSplit decides a request whose subjects may be on different nodes. It charges the caller's own
 // subjects first, in parallel, and shared subjects only if the caller's own have room: a request
 // that the caller's own limits deny never charges a limit that all callers share. Unless all
-// subjects allow the request, takeSplit gives its charges back in the background. A subject never
-// exceeds its limit. At worst, if giving back fails, units that the subject did not use stay
-// charged until they leave the window.
+// subjects allow the request, takeSplit gives its charges back in the background. No subject ever
+// exceeds its limits. At worst, if a charge cannot be given back, units that the subject did not
+// use stay charged until they leave the window.
 func (s *Store) takeSplit(ctx context.Context, r *stint.Request) (stint.Decision, error) {
 	q := &split{store: s, ctx: ctx, r: r, id: s.nextCalls(2), groups: groups(r.Claims)}
 	switch n := len(q.groups); {
@@ -107,8 +107,8 @@ func (q *split) takeOnce() (stint.Decision, error) {
 	return q.end(nil)
 }
 
-// force is takeSplit for ModeForce, which does not peek before it charges. As in takeOnce, the
-// first subject is charged last.
+// force is takeSplit for ModeForce. It does not peek before it charges. As in takeOnce, the first
+// subject is charged last.
 func (q *split) force() (stint.Decision, error) {
 	if err := q.askAll(1, driver.ModeForce); err != nil {
 		return q.end(err)
@@ -122,8 +122,8 @@ func (q *split) force() (stint.Decision, error) {
 	return q.end(err)
 }
 
-// askAll asks all groups except the first `from` of them. In ModeTake, it asks the shared groups
-// last, and only if the others allow the request.
+// askAll asks the groups in q.groups[from:]. In ModeTake, it asks the shared groups last, and only
+// if the others allow the request.
 func (q *split) askAll(from int, mode stint.Mode) error {
 	var own, shared []int
 	for i := from; i < len(q.groups); i++ {
@@ -154,8 +154,9 @@ func (g *group) shared() bool {
 	return !slices.ContainsFunc(g.claims, func(c stint.Claim) bool { return !c.Shared })
 }
 
-// ask asks groups in parallel, and waits for the answers until the caller's time is up. If followed
-// is set, it gives back charges whose answers arrive later.
+// ask asks the given groups in parallel, and records their answers in q. It returns an error if a
+// group fails or the caller's time is up. If followed is set, it gives back the charges in answers
+// that arrive later.
 func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 	type answer struct {
 		group    int
@@ -193,7 +194,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 		}
 		g := &q.groups[a.group]
 		g.decision, g.asked = a.decision, a.err == nil
-		if a.err != nil && (failure == nil || moving(failure)) { // prefer errors that say more about the store
+		if a.err != nil && (failure == nil || moving(failure)) { // other errors say more about the store
 			failure = a.err
 		}
 	}
@@ -247,8 +248,8 @@ func (q *split) repeat(d stint.Decision) stint.Decision {
 	return d
 }
 
-// merge combines the decisions of the groups into one, in the order of the request. A group that
-// was not asked, because another group denied the request, gets its last known usage.
+// merge combines the decisions of the groups into one, in the order of the request's claims. A
+// group that was not asked, because another group denied the request, gets its last known usage.
 func (q *split) merge() stint.Decision {
 	for i := range q.groups {
 		if g := &q.groups[i]; !g.asked {
@@ -296,7 +297,7 @@ func (q *split) merge() stint.Decision {
 	copy(own, all)
 	for c, usages := range perClaim {
 		for i := range usages {
-			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, then given back
+			if at[c] != 0 && d.Charge.Data().ID == 0 { // charged, but about to be given back
 				own[i].Used = max(0, own[i].Used-r.Claims[c].CostOf(&r.Claims[c].Limits[i]))
 			}
 		}

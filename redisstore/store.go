@@ -19,7 +19,7 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// Store is a [driver.BatchStore] over Redis. It is safe for concurrent use.
+// Store is a [driver.BatchStore] backed by Redis. It is safe for concurrent use.
 type Store struct {
 	conn     connection
 	prefix   string
@@ -59,7 +59,7 @@ func newStore(c Config, keys nameKeys) *Store {
 }
 
 // Close closes the connections, unless the client belongs to the caller. On a Cluster, it first
-// waits until pending charges are given back, but for at most a second.
+// waits, for at most a second, until all charges that are to be given back have been given back.
 func (s *Store) Close() error {
 	s.drainGiveBacks()
 	s.conn.stop()
@@ -121,7 +121,8 @@ func until(ctx context.Context, deadline time.Time) (context.Context, context.Ca
 }
 
 // takeRun decides a run of one call. The script call has the given id, and the charge has the next
-// id. If the server refuses the script call because its clock was set, takeRun repeats it once.
+// id. If the server refuses the script call because its clock had been set, takeRun repeats it
+// once.
 func (s *Store) takeRun(ctx context.Context, q run, id uint64) {
 	if late := s.send(ctx, &s.conn, []run{q}, id); len(late) > 0 {
 		s.send(ctx, &s.conn, late, id)

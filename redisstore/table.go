@@ -80,8 +80,8 @@ func (s *Store) Kept(ctx context.Context, table string, since int64, f func(driv
 	return version, which, s.wrap("kept", err)
 }
 
-// readChanges returns the version of a table, and the names and texts of the rows that have changed
-// since an earlier version.
+// readChanges returns the version of a table, and which rows a reader of an earlier version must
+// read. For RowsChanged, changed holds, in turn, the name and the text of each of these rows.
 func (s *Store) readChanges(ctx context.Context, table string, since int64) (version int64, which driver.Rows,
 	changed []string, err error) {
 	args := []string{"read", strconv.FormatInt(since, 10)}
@@ -99,7 +99,7 @@ func (s *Store) readChanges(ctx context.Context, table string, since int64) (ver
 }
 
 // readTable calls f with all rows of a table. Rows written after the given version may be missing.
-// It returns an error if the table is lost while it reads.
+// It returns an error if the table is lost while it is being read.
 func (s *Store) readTable(ctx context.Context, table string, version int64, f func(driver.Row)) error {
 	key := s.tableKeys(table)[0]
 	for cursor, more := uint64(0), true; more; more = cursor != 0 {

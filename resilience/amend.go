@@ -38,7 +38,7 @@ func (s *Stack) AmendsInOrder() bool { return true }
 // amend amends a charge in the store if the store made it, otherwise in this process. If the store
 // fails to make a settlement or a release within the time budget, the amendment is made later, so
 // that no response waits for it. If too many amendments are waiting already, amend returns an error
-// before anything changes, and the caller can try again.
+// without changing anything, so the caller can try again.
 func (s *Stack) amend(ctx context.Context, c stint.Charge, a stint.Amendment) (stint.Amended, error) {
 	if err := a.Validate(&c); err != nil {
 		return stint.Amended{}, err

@@ -10,16 +10,16 @@ import (
 )
 
 // answered records the store's answer to a request. call is the number of the answer, and now is
-// the time at which it arrived. Some units that this process granted without the store may be
-// missing from the answer. If a limit is exceeded with these units, answered turns the decision
-// into a denial. A late answer reports usage but grants nothing: its caller was answered without
-// the store, and any units granted to that caller are a debt; see resolve.
+// the time at which it arrived. The answer may leave out units that this process granted without
+// the store. If these units and those in the answer together exceed a limit, answered turns the
+// decision into a denial. A late answer reports usage but grants nothing: its caller was answered
+// without the store, and any units granted to that caller are a debt; see resolve.
 func (l *ledger) answered(r *stint.Request, d *stint.Decision, call uint64, now int64, late bool) {
 	if r.Mode == stint.ModePeek || r.Terms().Lease > 0 {
 		return
 	}
 	if d.Banned && d.BanLeft > 0 && r.Bans != nil && d.Denier > 0 {
-		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond // age of the answer
+		age := time.Duration(max(l.wall(now)-d.Charge.Data().Now, 0)) * time.Microsecond
 		l.ban(r.Claims[d.Denier-1].Subject, d.BanLeft-min(age, answerTime))
 	}
 	if d.Repeat || len(d.Usages()) != contract.CountLimits(r.Claims) {
@@ -109,9 +109,9 @@ func (r *record) blind(n *count, at int64) bool {
 	return r.heard == 0 && n.unit > 0 && at < n.after(0, n.weight(n.capacity))
 }
 
-// amongOthers reports whether the units of others include the charge of d. They do if a newer
-// answer than d was recorded. They also do if heard is true: then d itself was recorded, as usage
-// of others, because its caller had given up.
+// amongOthers reports whether the charge of d is already counted among the units used by other
+// processes. It is if an answer newer than d was recorded, or if heard is true: d itself was then
+// recorded as usage of others, because its caller had given up.
 func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// If a timer fires late by lagTime or more, this process is assumed to lag. maxLag is the
-	// longest time by which lag postpones a deadline.
+	// If a timer fires at least lagTime late, this process is assumed to lag. maxLag is the longest
+	// time by which lag postpones a deadline.
 	lagTime = time.Millisecond
 	maxLag  = 250 * time.Millisecond
 )
@@ -42,16 +42,16 @@ type batch struct {
 	store  *breaker
 	ledger *ledger
 	budget time.Duration
-	most   int       // the maximum length of waiting
+	most   int       // the maximum number of waiters in the waiting list
 	spare  sync.Pool // waiters to reuse
 
 	mu      sync.Mutex
 	waiting []*waiter     // waiters to send in the next flights
-	since   time.Time     // when the first of waiting came or the last flight was filled, whichever is later
+	since   time.Time     // when the first waiter came or the last flight was filled, whichever is later
 	took    time.Duration // the duration of the last flight, at most the budget
 	flights []*flight
-	// silentAt is the time at which another failure counts, if maxFlights are under way then and none
-	// of their requests has been answered.
+	// silentAt is the time at which a further failure is counted, if maxFlights are under way then
+	// and none of their requests has been answered.
 	silentAt time.Time
 	check    *time.Timer
 	checkAt  time.Time    // when check fires; zero if it is not set
@@ -84,12 +84,12 @@ type waiter struct {
 	first  []*owedCall      // debts to be charged first, in the same call
 	number uint64           // the number of the request; see nextCall
 	until  time.Time        // the caller's deadline
-	latest time.Time        // the latest time to which until can be postponed
+	latest time.Time        // the latest time to which the deadline can be postponed
 
 	// Guarded by batch.mu:
 	sent     bool
 	answered bool
-	early    bool                                // whether the answer came before the rest of the answers
+	early    bool                                // whether the answer came before the rest of the flight's answers
 	gaveUp   error                               // why the caller stopped waiting; nil if it did not
 	follow   func(stint.Decision, error, uint64) // receives an answer that comes after the caller gave up
 
@@ -98,9 +98,9 @@ type waiter struct {
 	holders atomic.Int32  // the number of users (caller and flight); the last one frees the waiter
 }
 
-// ask has the store decide a request by a deadline, after charging the debts in owed in the same
-// call. If the request was sent but the wait ended before its answer, ask returns an error and the
-// waiter. Pass the waiter to whenAnswered to get the outcome.
+// ask has the store decide a request by a deadline. In the same call, the store first charges the
+// debts in owed. If the request was sent but the wait ended before its answer, ask returns an error
+// and the waiter. Pass the waiter to whenAnswered to get the outcome.
 func (b *batch) ask(ctx context.Context, q *question, owed []*owedCall, deadline time.Time) (*waiter, error) {
 	w := b.newWaiter(deadline)
 	w.claims = append(w.claims[:0], q.request.Claims...)
@@ -164,7 +164,7 @@ func (b *batch) await(ctx context.Context, w *waiter) error {
 	return gaveUp(b.op, w.gaveUp)
 }
 
-// counted waits until the ledger has counted the waiter's answer, if that has arrived.
+// counted waits until the ledger has counted the waiter's answer, if one has arrived.
 func (b *batch) counted(w *waiter) {
 	b.mu.Lock()
 	answered := w.answered
@@ -185,7 +185,8 @@ func (b *batch) newWaiter(deadline time.Time) *waiter {
 	return w
 }
 
-// free keeps a waiter for reuse once neither its caller nor its flight holds it.
+// free releases a waiter on behalf of its caller or its flight. Once both have released it, the
+// waiter is kept for reuse.
 func (b *batch) free(w *waiter) {
 	if w.holders.Add(-1) > 0 {
 		return

@@ -23,10 +23,10 @@ var errBreakerOpen = errors.New("the breaker is open")
 // It counts calls to the store, not callers: a batch is one call. A call has failed if it ended in
 // a [*stint.StoreError] or ran out of time. A batch has failed only if it brought no answer at all.
 // Invalid requests, callers that give up, and a Cluster slot that is being moved do not count,
-// because they prove nothing about the store. A failure adds to those in a row only if its call
-// began after the previous failure was known. So one lost packet counts as one failure, even if it
-// delays many calls. While no further call can be made because none of those under way is answered,
-// each time budget that passes counts as a failure; see stillSilent.
+// because they prove nothing about the store. A failure counts as another one in a row only if its
+// call began after the previous failure was known. So one lost packet counts as one failure, even
+// if it delays many calls. While no further call can be made because none of those under way has
+// been answered, each time budget that passes counts as a failure; see stillSilent.
 //
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
 // breaker lets one call through. If that call succeeds too, the breaker closes. If the call fails,
@@ -49,13 +49,13 @@ type breaker struct {
 	announce sync.Mutex // held while the observer receives a change, to keep changes in order
 }
 
-// pinger is a store that reports whether it responds; see [New].
+// pinger is a store that can be pinged; see [New].
 type pinger interface {
 	Ping(ctx context.Context) error
 }
 
-// newBreaker returns a closed breaker for the store of a stack. When the stack is closed, the
-// probing ends. Calls go on as before, but an open breaker stays open.
+// newBreaker returns a closed breaker for the store of a stack. Once the stack is closed, the
+// breaker no longer pings the store. Calls go on as before, but an open breaker stays open.
 func newBreaker(store driver.BatchStore, s *Stack) *breaker {
 	b := &breaker{store: store, stack: s, state: BreakerClosed}
 	b.pinger, _ = store.(pinger)
@@ -73,7 +73,8 @@ type attempt struct {
 	counted  bool
 }
 
-// refused returns the error of a call that the breaker would refuse because it is open, or nil.
+// refused returns the error with which an open breaker refuses a call, or nil if the breaker is not
+// open.
 func (b *breaker) refused(op string) error {
 	if !b.open.Load() {
 		return nil
@@ -96,7 +97,7 @@ func (b *breaker) blame(cause error) {
 	b.refusal = &stint.StoreError{Op: opTake, Kind: stint.KindRefused, Err: fmt.Errorf("%w: %w", errBreakerOpen, cause)}
 }
 
-// enter begins a call, or refuses it.
+// enter begins a call, or returns the error if the breaker refuses it.
 func (b *breaker) enter(a *attempt, op string, requests int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -148,7 +149,7 @@ func (b *breaker) leave(ctx context.Context, a *attempt, err error) {
 }
 
 // stillSilent counts another failure, unless the last call that was counted succeeded. a is a call
-// under way that has not been answered. Use stillSilent if no further call can be made.
+// under way that has not been answered. stillSilent is called when no further call can be made.
 func (b *breaker) stillSilent(a *attempt, cause error) {
 	b.mu.Lock()
 	opens := false
@@ -199,7 +200,7 @@ func (b *breaker) change(since uint64, to BreakerState, cause error) {
 const pingTime = time.Second
 
 // probeUntilBack pings the store until it responds, and then makes the breaker half-open. If the
-// store has no Ping, or does not permit it, probeUntilBack waits for BreakerRetry instead.
+// store has no Ping method, or does not permit pings, it does so after BreakerRetry instead.
 func (b *breaker) probeUntilBack(change uint64, since time.Time) {
 	for {
 		pause := b.stack.config.BreakerRetry
@@ -276,8 +277,8 @@ func (b *breaker) command(ctx context.Context, c stint.Command) (err error) {
 	return err
 }
 
-// try makes a call to the store that carries n requests. If the breaker refuses the call, try fills
-// in the errors of the requests.
+// try makes a call to the store that carries n requests. If the breaker refuses the call, try sets
+// the error of each request.
 func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf func(int) *error,
 	call func(context.Context)) {
 	if err := b.enter(a, op, n); err != nil {

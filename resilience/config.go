@@ -25,8 +25,8 @@ type Config struct {
 	// memory is full, the subjects that have used the least of their limits are forgotten first.
 	LocalBytes int64
 	// BreakerFailures is the number of failed calls in a row that opens the breaker. While the
-	// process cannot make further calls because none of those under way is answered, each time
-	// budget that passes counts as a failed call. The default is 5.
+	// process cannot make further calls because none of those under way has been answered, each
+	// time budget that passes counts as a failed call. The default is 5.
 	BreakerFailures int
 	// BreakerProbe is the interval at which an open breaker pings the store, give or take a fifth.
 	// The default is 250 ms.

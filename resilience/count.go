@@ -33,7 +33,7 @@ type count struct {
 
 	// stored describes the calendar period that the store counts, if it ends at a different time
 	// than the period of the limit's own calendar. end is the end of the stored period, in seconds
-	// of the store's clock. Grants made at since or later count in the stored period.
+	// of the store's clock. Grants made at the time `since` or later count in the stored period.
 	stored struct{ end, since int64 }
 
 	others others
@@ -75,7 +75,7 @@ func (r *rule) cost(c *stint.Claim) int64 {
 // others holds the units of a limit that other processes have used. The store reports when the last
 // of these units leaves its window, but not when the rest do. If there are several processes, the
 // units are assumed to leave evenly between the times `from` and `until`, unless the window is
-// fixed or a calendar period. Otherwise all of them are assumed to leave at until.
+// fixed or a calendar period. Otherwise all of them are assumed to leave at the time `until`.
 type others struct {
 	units       int64
 	from, until int64
@@ -111,8 +111,8 @@ func (o *others) take(units, now int64) {
 	o.units = max(o.units-units, least)
 }
 
-// unbook subtracts the units of a booking that was given back. counted reports whether the newest
-// answer may have counted them.
+// unbook subtracts the units of a booking that was given back. counted is true if the newest answer
+// may have counted them.
 func (o *others) unbook(units int64, counted bool) {
 	o.booked = max(o.booked-units, 0)
 	if counted {
@@ -143,10 +143,10 @@ func (o *others) at(t int64, evenly bool) int64 {
 	return int64(quotient)
 }
 
-// number returns the number of the part of the window that contains t. It is greater than parts, so
-// that earlier parts have positive numbers. A fixed window or a calendar period, by the store's
-// clock, is one part. Its number exceeds that of the previous window by more than parts, so that
-// nothing from the previous window counts.
+// number returns the number of the part of the window that contains t. It exceeds the constant
+// parts, so that the earlier parts of the window have positive numbers. A fixed window or a
+// calendar period, by the store's clock, is one part. Its number exceeds that of the previous
+// window by more than that constant, so that nothing from the previous window counts.
 func (c *count) number(t int64) int64 {
 	switch c.Algorithm {
 	case stint.AlgorithmFixed:
@@ -229,8 +229,8 @@ func (c *count) mineAt(t int64) (sum int64) {
 }
 
 // grant counts units that were granted to this process, by the store if stored is true. at is the
-// time of the grant: now, or the time of the charge if the units raise an earlier charge. If at has
-// left the window, the units count from now on.
+// time of the grant: now, or the time of the charge if the units raise an earlier charge. If that
+// time is no longer in the window, the units count from now on.
 func (c *count) grant(units, at, now int64, stored bool) {
 	c.advance(now)
 	c.add(units, at)
@@ -361,8 +361,8 @@ func (c *count) logLeft(t, uncounted int64) int64 {
 	return ceilDiv(c.capacity-(mine-since)-others, instances) - since
 }
 
-// when returns how long it takes until cost units are left, Never if they never will be, or
-// outageRetry if only the store can tell.
+// when returns how long it takes until enough units are left for the given cost, Never if they
+// never will be, or outageRetry if only the store can tell.
 func (c *count) when(now, cost, uncounted int64) time.Duration {
 	instances := c.ledger.instances()
 	switch {

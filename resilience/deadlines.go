@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// checkBy ensures that look runs at t or earlier. b.mu must be held.
+// checkBy ensures that [batch.look] runs no later than t. b.mu must be held.
 func (b *batch) checkBy(t time.Time) {
 	if b.checkAt.IsZero() || t.Before(b.checkAt) {
 		b.checkAt = t
@@ -39,7 +39,7 @@ func (b *batch) look() {
 		}
 	}
 	// While maxFlights are under way, no other flight can show that the store is still silent. So
-	// each further budget without an answer counts as a failure, too.
+	// each further time budget that passes without an answer counts as a failure, too.
 	var silent *attempt
 	if len(b.flights) == maxFlights {
 		if !now.Before(b.silentAt) {

@@ -29,9 +29,9 @@ const (
 )
 
 // debt is a request that makes the store charge units that were granted without it. It is sent with
-// an ID, so it is charged once, however often it is sent. There are two kinds. A group combines due
-// units that were granted under one limit, in one part of its window. A request with an ID, a Hold
-// or a late answer has a separate debt, which can be amended in the store afterwards.
+// an ID, so it is charged only once, no matter how often it is sent. There are two kinds. A group
+// combines due units that were granted under one limit, in one part of its window. A request with
+// an ID, a Hold or a late answer has a separate debt, which can be amended in the store afterwards.
 type debt struct {
 	home     *record
 	subjects []stint.Claim // claims with the subjects whose stripes must be locked
@@ -46,7 +46,7 @@ type debt struct {
 	sent     bool          // whether the debt was sent, so that the store may have charged it
 	flying   bool          // whether a call that charges the debt is under way
 	renamed  bool          // whether the ID is new, for example because the store may have forgotten the old one
-	refilled time.Duration // the Refilled that was last sent with the debt; see [driver.Terms]
+	refilled time.Duration // the value of Refilled last sent with the debt; see [driver.Terms]
 	back     int64         // units of a group that are or will be given back
 	repeated bool          // whether the request ID was used again
 	refunded bool          // whether the debt was refunded, so that the request ID is no longer valid
@@ -101,9 +101,9 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	if n.owed == nil {
 		return nil
 	}
-	// Start with the units that were granted within a millisecond of at, because times of the
-	// store's clock are not exact here. If these are not enough, continue with units granted at any
-	// time.
+	// Start with the units that were granted within a millisecond of the given time, because times
+	// of the store's clock are not exact here. If these are not enough, continue with units granted
+	// at any time.
 	for _, near := range []int64{int64(time.Millisecond), math.MaxInt64 / 4} {
 		for _, o := range slices.Concat(rec.debts, n.owed.paid) {
 			if o.charge != 0 || o.from-near > at || at > o.at+near || !contract.SameID(&o.claims[0].Limits[0], &n.Limit) {
@@ -122,8 +122,9 @@ func (l *ledger) forgive(rec *record, n *count, units, at int64) (due []*job) {
 	return due
 }
 
-// refundPart returns a job that refunds units of c, the store's charge for a group. It makes these
-// units a separate charge and refunds that charge, so that exactly these units are refunded, once.
+// refundPart returns a job that refunds some units of c, the store's charge for a group. It makes
+// these units a separate charge and refunds that charge, so that exactly these units are refunded,
+// once.
 func refundPart(c *stint.Charge, units int64) *job {
 	part := *c
 	claim := c.Claims()[0]

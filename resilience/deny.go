@@ -21,9 +21,9 @@ const denialLife = time.Second
 // store are repeated for at most a tenth of a second.
 //
 // It never admits a request, and it repeats an outdated denial for at most a second. Most changes
-// of limits and usage take effect at once. A limit with another Max or Burst has another key. A
-// change that may allow a subject more drops the subject's denials in this process and, if the
-// change is announced, in other processes.
+// to limits and usage take effect at once: a limit with a different Max or Burst has a different
+// key, and a change that may allow a subject more drops the subject's denials in this process and,
+// if the change is announced, in other processes.
 //
 // Of the store's denials, it remembers only those that the store is sure to repeat. These requests
 // always go to the store:
@@ -179,10 +179,10 @@ func (e *denial) repeat(r *stint.Request, d *stint.Decision, now time.Duration) 
 	}
 }
 
-// remember keeps the decision on a request, if it is a denial. id and asked must be from before the
-// store was asked. The denial replaces the one with the same key or, if there is none, the one in
-// the set that expires first. If several goroutines call remember at the same time, a denial may be
-// lost.
+// remember keeps the decision on a request, if it is a denial. id and asked must have been
+// determined before the store was asked. The denial replaces the one with the same key or, if there
+// is none, the one in the set that expires first. If several goroutines call remember at the same
+// time, a denial may be lost.
 func (c *denyCache) remember(id denialID, r *stint.Request, d *stint.Decision, asked time.Time) {
 	if d.Allowed || !id.held {
 		return
@@ -241,8 +241,8 @@ func lifeOf(r *stint.Request, d *stint.Decision) time.Duration {
 }
 
 // announced returns how long the request is denied by limits whose refunds the store announces:
-// those with a capacity of at least twice the cost, minus one. If a limit always denies the
-// request, because its capacity is below the cost, announced returns denialLife.
+// those whose capacity is at least twice the cost minus one. If a limit always denies the request,
+// because its capacity is below the cost, announced returns denialLife.
 func announced(r *stint.Request, d *stint.Decision) (longest time.Duration) {
 	usages := d.Usages()
 	for i := range r.Claims {
@@ -274,9 +274,9 @@ func strikes(r *stint.Request) bool {
 	return false
 }
 
-// These are odd numbers without a pattern, for the steps of a hash. No field of a valid claim
-// reaches their highest bits, so equal values in different fields hash differently, and mix never
-// multiplies by zero.
+// These are arbitrary odd numbers for the steps of a hash. No field of a valid claim reaches their
+// highest bits, so equal values in different fields hash differently, and mix never multiplies by
+// zero.
 const (
 	oddSubject = 0xa0761d6478bd642f
 	oddScope   = 0xe7037ed1a0b428db

@@ -18,8 +18,8 @@ type Decided struct {
 	Err      error // why there is no decision; nil if there is one
 	// Source identifies what made the decision.
 	Source Source
-	// Mode is the failure mode that decided, and Cause is the reason why the store did not decide.
-	// Both are set only if Source is SourceFallback.
+	// Mode is the failure mode that determined the decision, and Cause is the reason why the store
+	// did not decide. Both are set only if Source is SourceFallback.
 	Mode  stint.FailureMode
 	Cause error
 	// Took is the duration of the decision. It is zero if Source is SourceDenyCache or SourceLease.

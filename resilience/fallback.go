@@ -10,9 +10,9 @@ import (
 )
 
 // without decides a request that the store failed to decide, by the [stint.FailurePolicy] of the
-// request or, if it has none, of the stack; see the package documentation. If the request was sent,
-// sent is its waiter, because the answer may still come; otherwise sent is nil. Requests for a
-// lease, requests that move a booking and requests with Fit get the error.
+// request or, if it has none, that of the stack; see the package documentation. If the request was
+// sent, sent is its waiter, because the answer may still come; otherwise sent is nil. Requests for
+// a lease, requests that move a booking and requests with Fit get the error.
 func (s *Stack) without(ctx context.Context, q *question, sent *waiter, cause error) error {
 	r := &q.request
 	failure, ok := errors.AsType[*stint.StoreError](cause)

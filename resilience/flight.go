@@ -37,7 +37,8 @@ type flight struct {
 	attempt *attempt
 }
 
-// send starts flights for the waiting requests, as many as may start. b.mu must be held.
+// send starts flights for the waiting requests while [batch.mayStart] allows another flight. b.mu
+// must be held.
 func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
@@ -121,7 +122,8 @@ func (b *batch) share() int {
 	return min((requests+len(b.waiting)+eagerFlights-1)/eagerFlights, maxBatch)
 }
 
-// silent reports whether no request of the flight has been answered. batch.mu must be held.
+// silent reports whether no request of the flight has been answered without an error. batch.mu must
+// be held.
 func (f *flight) silent() bool {
 	return !slices.ContainsFunc(f.waiters, func(w *waiter) bool { return w.answered && w.call.Err == nil })
 }
@@ -176,7 +178,7 @@ func (b *batch) land(f *flight) {
 	}
 }
 
-// next ends a flight, and returns the next one if there is something to send.
+// next ends a flight. It returns the next flight to send, or nil if there is none.
 func (b *batch) next(f *flight) *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,8 +204,8 @@ func (b *batch) next(f *flight) *flight {
 }
 
 // gather returns how long requests wait before a further flight starts, if none of the flights
-// under way is answered in the meantime. It leaves half of the time that the last flight did not
-// need, so that requests to a slow store are not late because they waited.
+// under way is answered in the meantime. It leaves at least half of the budget that the last flight
+// did not need, so that requests to a slow store are not late because they waited.
 func (b *batch) gather() time.Duration {
 	return min(max(gatherTime, b.took/maxFlights), (b.budget-b.took)/2)
 }

@@ -54,7 +54,7 @@ func (s *Stack) Inspect(ctx context.Context, c stint.Claim) (driver.Inspection, 
 	return shown, err
 }
 
-// Bans lists the bans in the store, if the store is a [driver.Inspector].
+// Bans lists at most n bans in the store, if the store is a [driver.Inspector].
 func (s *Stack) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return look(ctx, s, "bans", scanTime,
 		func(ctx context.Context, from driver.Inspector) ([]driver.Banned, error) { return from.Bans(ctx, n) })

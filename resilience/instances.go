@@ -15,9 +15,10 @@ import (
 type sharing struct {
 	counted atomic.Int64 // the largest of the store's recent counts; 0 if there is none
 	warn    sync.Once    // for the warning that the number of processes is a guess
-	// startup ends when the process has tried to register in the store, after startTime, or at once
-	// if the store cannot count processes. Until then, the process may have no connection to the
-	// store, and does not know about other processes: it would consider itself the only one.
+	// startup ends once the process has tried to register in the store, but after startTime at the
+	// latest, and at once if the store cannot count processes. Until then, the process may have no
+	// connection to the store, and does not know about other processes: it would consider itself
+	// the only one.
 	startup    context.Context
 	endStartup context.CancelFunc
 }
@@ -99,9 +100,9 @@ func (s *Stack) countInstances(roster driver.Roster) {
 	}
 }
 
-// noteMemory starts to restore the state that the store has lost. lost reports whether the store
-// may have lost any of its state; otherwise only states that were replaced are restored. noteMemory
-// also records the epoch of this heartbeat: answers of earlier epochs came before any loss that is
+// noteMemory starts to restore the state that the store has lost. lost is true if the store may
+// have lost any of its state; otherwise only states that were replaced are restored. noteMemory
+// also records the epoch of this heartbeat: answers of earlier epochs came before any loss that has
 // yet to be noticed.
 func (s *Stack) noteMemory(lost bool, epoch uint32) {
 	l := s.ledger

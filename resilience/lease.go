@@ -36,7 +36,7 @@ type lease struct {
 
 	missed  atomic.Int64 // total cost of the requests for which the block had too few units
 	missAt  atomic.Int64 // when the latest such request came
-	largest atomic.Int64 // the largest cost of such a request; decreases with time
+	largest atomic.Int64 // the largest cost of such a request; decays over time
 
 	mu    sync.Mutex // guards the fields below, and replacements of the blocks
 	ended bool       // whether it was removed from the table
@@ -44,7 +44,7 @@ type lease struct {
 	spent int64 // units used from earlier blocks
 
 	rate      float64 // demand at the latest renewal, in units per second
-	counted   int64   // number of units requested until the latest renewal
+	counted   int64   // number of units requested up to the latest renewal
 	countedAt int64
 }
 
