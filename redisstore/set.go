@@ -64,7 +64,7 @@ func (l *setLimit) order(m *setLimit) int {
 }
 
 // storedCalendar stands for AlgorithmCalendar in directories. It has the value of
-// AlgorithmConcurrency, which is in no directory.
+// AlgorithmConcurrency, because no directory contains a concurrency limit.
 const storedCalendar = stint.AlgorithmConcurrency
 
 // limitOf returns the entry of a limit in a set. now is the server's time. The entry of a calendar
@@ -272,7 +272,7 @@ func (s *set) appendTo(b []byte, number int) []byte {
 // for such a state must fit into 255 bytes.
 const maxKnown = 27
 
-// maxOthers is the maximum length of a set's others.
+// maxOthers is the maximum number of other sets that a set remembers.
 const maxOthers = 4
 
 // learn adds to the others of s a set for states with the given directory, if there is none yet and

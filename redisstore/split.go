@@ -194,7 +194,7 @@ func (q *split) ask(which []int, mode stint.Mode, followed bool) error {
 		}
 		g := &q.groups[a.group]
 		g.decision, g.asked = a.decision, a.err == nil
-		if a.err != nil && (failure == nil || moving(failure)) { // other errors say more about the store
+		if a.err != nil && (failure == nil || moving(failure)) { // a moving slot says little about the store
 			failure = a.err
 		}
 	}

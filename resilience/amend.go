@@ -92,9 +92,9 @@ func (s *Stack) amendStored(ctx context.Context, c stint.Charge, a stint.Amendme
 	})
 }
 
-// beat sends a heartbeat of charge c to the store. The argument store is the same charge in the
-// form that the store knows. If the heartbeat is not answered, beat records that, because the
-// heartbeat may still arrive until its deadline.
+// beat sends a heartbeat of charge c to the store. The argument store is c as the store knows it.
+// If the heartbeat is not answered, beat records that, because the heartbeat may still arrive until
+// its deadline.
 func (s *Stack) beat(ctx context.Context, c *stint.Charge, store stint.Charge, a stint.Amendment) (
 	done stint.Amended, err error) {
 	deadline := earlier(ctx, time.Now().Add(amendTime))

@@ -31,7 +31,7 @@ var errBreakerOpen = errors.New("the breaker is open")
 // While the breaker is open, it pings the store in the background. When a ping succeeds, the
 // breaker lets one call through. If that call succeeds too, the breaker closes. If the call fails,
 // the breaker opens again. If the call proves nothing about the store, another call may try.
-// Libraries for circuit breakers do not ping, so this package has its own breaker.
+// Circuit-breaker libraries do not ping, so this package has its own breaker.
 type breaker struct {
 	store  driver.BatchStore
 	pinger pinger // nil if the store has no Ping
@@ -277,8 +277,8 @@ func (b *breaker) command(ctx context.Context, c stint.Command) (err error) {
 	return err
 }
 
-// try makes a call to the store that carries n requests. If the breaker refuses the call, try sets
-// the error of each request.
+// try makes a call with n requests to the store. If the breaker refuses the call, try sets the
+// error of each request.
 func (b *breaker) try(ctx context.Context, a *attempt, op string, n int, errOf func(int) *error,
 	call func(context.Context)) {
 	if err := b.enter(a, op, n); err != nil {

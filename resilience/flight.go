@@ -20,8 +20,7 @@ const (
 	// gatherTime is how long requests to a fast store wait before a further flight starts, if none
 	// of the flights under way is answered in the meantime.
 	gatherTime = 500 * time.Microsecond
-	// lateTime is the time for which the answer to a flight is awaited after its callers'
-	// deadlines.
+	// lateTime is how long the answer to a flight is awaited after its callers' deadlines.
 	lateTime = time.Second
 )
 
