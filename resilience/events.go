@@ -85,7 +85,7 @@ func (q *question) observe(ctx context.Context, o stint.Observer, err error) {
 	*e = Decided{}
 }
 
-// observeMemory reports a decision that was made from memory to o, unless o is nil.
+// observeMemory reports to o a decision that was made from memory. It does nothing if o is nil.
 func observeMemory(ctx context.Context, o stint.Observer, source Source, r *stint.Request, d *stint.Decision) {
 	if o == nil {
 		return
