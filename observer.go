@@ -14,8 +14,9 @@ type Observer interface {
 
 // Event is an occurrence that a part of stint reports to an [Observer]. Its dynamic type is a
 // pointer to a type of the package that sends it: *policy.Verdict, *policy.Settlement and
-// *policy.Threshold of a guard; *resilience.Decided, *resilience.StoreCall and
-// *resilience.BreakerChange of a stack; *outbound.Call and *outbound.Cooldown of an API.
+// *policy.Threshold from a guard; *resilience.Decided, *resilience.StoreCall and
+// *resilience.BreakerChange from a stack; *outbound.Call and *outbound.Cooldown from an outbound
+// client.
 type Event interface {
 	// Event does nothing. It marks event types.
 	Event()

@@ -49,8 +49,10 @@ type sampled struct {
 	kind     atomic.Int32  // an index of offenderKinds
 	requests atomic.Int64  // number of requests since the last tick
 
-	first, last time.Duration // times since the start; first is 0 until the first tick after the subject is added
-	lately      float64       // number of requests, multiplied by sampleFade every second
+	// first and last are times since the start. first is 0 until the first tick after the subject is
+	// added.
+	first, last time.Duration
+	lately      float64 // decaying number of requests: multiplied by sampleFade every second
 }
 
 func newNewcomers() *newcomers {
@@ -133,7 +135,7 @@ func (n *newcomers) tick(at time.Time) {
 	}
 }
 
-// without returns a copy of the sample. It omits expired subjects, and subjects whose hashes end
+// without returns a copy of the sample that omits the expired subjects and those whose hashes end
 // with fewer zero bits than the given number.
 func (t *sample) without(now time.Duration, zeros int) *sample {
 	kept := &sample{bits: zeros}
@@ -152,9 +154,9 @@ func (t *sample) without(now time.Duration, zeros int) *sample {
 	return kept
 }
 
-// since examines the subjects that were first seen after the time at. It returns the most frequent
-// kind of these subjects, the estimated number of subjects of this kind, and the share of the
-// requests in the last half minute that came from new subjects of any kind.
+// since describes the new subjects, those first seen after the given time. It returns the estimated
+// number of subjects of their most common kind, that kind, and the share of the requests in about
+// the last half minute that came from new subjects of any kind.
 func (n *newcomers) since(at time.Time) (count int64, kind string, share float64) {
 	t := n.table.Load()
 	var kinds [len(offenderKinds)]int64
@@ -185,7 +187,8 @@ func (n *newcomers) since(at time.Time) (count int64, kind string, share float64
 // exact reports whether the sample contains all subjects.
 func (n *newcomers) exact() bool { return n.table.Load().bits == 0 }
 
-// roughly formats a number with two significant digits and thousands separators: "3,100".
+// roughly rounds a number to two significant digits and formats it with thousands separators, as in
+// "3,100".
 func roughly(n int64) string {
 	if unit := int64(math.Pow10(len(strconv.FormatInt(n, 10)) - 2)); unit > 1 {
 		n = (n + unit/2) / unit * unit

@@ -11,7 +11,7 @@ import (
 	"github.com/stint-limiter/stint/resilience"
 )
 
-// Observe implements [stint.Observer]. It counts the events of guards, the Envoy service, stacks
+// Observe implements [stint.Observer]. It counts the events from guards, the Envoy service, stacks
 // and outbound registries.
 //
 // A decision is counted once, where it was requested: by a guard, by the Envoy service, or for an

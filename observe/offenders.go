@@ -22,26 +22,25 @@ const (
 	// floodRate is the highest number of denials per second at which every denial is counted. If
 	// there are more denials in a second, then for the rest of that second and in the next one,
 	// only one denial in floodShare is counted, with the weight floodShare. A subject that is
-	// frequent among so many denials is also frequent in the sample.
+	// frequent among so many denials is also frequent among those that are counted.
 	floodRate  = 20_000
 	floodShare = 64
 )
 
-// offenderKinds lists the kinds of offenders. All but other and policyKind are prefixes of
-// subjects.
+// offenderKinds lists the kinds of offenders. Those before the last two are prefixes of subjects.
 var offenderKinds = [...]string{"ip", "user", "apikey", "session", "internal", "envoy", other, policyKind}
 
 // policyKind is the kind of offenders that are policies. It is the last one in offenderKinds.
 const policyKind = "policy"
 
-// offenders finds the subjects and policies with the most denials in the last minutes, in bounded
-// memory.
+// offenders finds the subjects and policies with the most denials in the last eight to ten minutes,
+// in bounded memory.
 //
-// Every kind has one [sketch] per pane of the window. If a subject has more than a thousandth of
-// the denials of its kind, it has more than a thousandth of the denials in some pane. Therefore it
-// has a counter in that pane, and is in the list. Its Denied is too high by at most a thousandth of
-// the denials of its kind, and its AtLeast is never too high. In a flood (see floodRate), the bound
-// on Denied applies to the sample.
+// Every kind has one [sketch] per pane of the window. A subject with more than a thousandth of its
+// kind's denials has more than a thousandth of those in some pane, so it has a counter in that pane
+// and is found. [Offender.Denied] is too high by at most a thousandth of the kind's denials, and
+// [Offender.AtLeast] is never too high. In a flood (see floodRate), the bound on Denied applies
+// only to the denials that are counted.
 //
 // offenders is safe for concurrent use.
 type offenders struct {
@@ -53,9 +52,9 @@ type offenders struct {
 	suspects suspects
 
 	mu     sync.Mutex
-	pane   int64 // the number of the newest pane, counted from the start
+	pane   int64 // the number of the newest pane; pane 0 begins at start
 	kinds  [len(offenderKinds)][panes]*sketch
-	second int64 // the newest second with denials, counted from the start
+	second int64 // the second of the last denial or tick, counted from start
 	came   int64 // number of denials in that second
 }
 
@@ -64,8 +63,8 @@ func newOffenders(n *names) *offenders {
 		suspects: suspects{names: n, byName: map[string]*list.Element{}}}
 }
 
-// add counts a denial of a subject by a policy, which may be "", or by a ban. The argument nth is
-// the number of the denial in its series; in a flood, it determines whether the denial is counted.
+// add counts a denial of a subject by a policy, which may be "", or by a ban. nth is the ordinal
+// number of the denial, by which [chosen] determines in a flood whether to count it.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {
@@ -170,7 +169,7 @@ func (o *offenders) show(c counter, kind string, now time.Time) Offender {
 	return shown
 }
 
-// worst returns the subjects with the most denials in the last ten seconds.
+// worst returns up to worstSuspects subjects, those with the most denials in the last ten seconds.
 func (o *offenders) worst(now time.Time) []Offender {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,8 +182,8 @@ func (o *offenders) worst(now time.Time) []Offender {
 	return list
 }
 
-// find returns what is known about a subject. It reports whether the subject is known to have been
-// denied in the last hour.
+// find returns what is known about a subject. It also reports whether the subject is known to have
+// been denied in the last hour.
 func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -195,7 +194,8 @@ func (o *offenders) find(subject string, now time.Time) (Offender, bool) {
 	return found, o.suspects.byName[name] != nil
 }
 
-// of returns what is known about the subject with the given kept name. The caller holds the lock.
+// of returns what is known about a subject, given its name as returned by [names.kept]. The caller
+// holds the lock.
 func (o *offenders) of(name string, now time.Time) Offender {
 	c := counter{name: name}
 	for i := range int64(panes) {
@@ -214,7 +214,7 @@ func (o *offenders) of(name string, now time.Time) Offender {
 	return o.show(c, offenderKinds[kindOf(name)], now)
 }
 
-// merge adds up the counters of a kind in all panes.
+// merge returns the counters of a kind, each summed over all panes.
 func (o *offenders) merge(kind int, now time.Time) []counter {
 	unseen := int64(0) // highest possible count of a subject without a counter in any pane
 	found := map[string]int{}

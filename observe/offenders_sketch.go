@@ -8,9 +8,9 @@ import (
 
 // sketch finds the most frequent names in a stream, in bounded memory. It implements Space-Saving,
 // by Metwally, Agrawal and El Abbadi (2005). It has a fixed number of counters. If all are taken, a
-// new name takes over the counter with the smallest count and increases that count. Before that,
-// the name cannot have occurred more often than the count. So a count is never too low, and it is
-// too high by at most the count that was taken over.
+// new name takes over the counter with the smallest count and increases its count: the name has
+// occurred at most that often before. So a count is never too low, and it is too high by at most
+// the count that was taken over.
 //
 // After N additions to k counters, the smallest count is at most N/k. So every name that was added
 // more than N/k times has a counter, and no count is too high by more than N/k.
@@ -31,8 +31,8 @@ type sketch struct {
 type counter struct {
 	name     string
 	note     string // note of the last addition
-	count    int64  // upper bound on the sum of weights
-	seen     int64  // lower bound, the number of additions
+	count    int64  // upper bound on the sum of the name's weights
+	seen     int64  // number of additions since the name got the counter
 	position int32  // index in the heap
 }
 

@@ -14,7 +14,8 @@ type calls struct {
 	cooldowns atomic.Int64
 }
 
-// newCalls returns a function that creates the counters of an API, with a series in the ledger.
+// newCalls returns a function that creates the counters of an API, including its series in the
+// ledger.
 func newCalls(l *ledger) func(api string) *calls {
 	return func(api string) *calls {
 		return &calls{waits: newHistogram(),
@@ -36,8 +37,8 @@ func (m *Monitor) called(e *outbound.Call) {
 	c.waits.add(in, e.Wait)
 }
 
-// WatchOutbound makes the monitor get the number of waiting calls from the function stats, which is
-// usually [outbound.Registry.Stats]. Events do not contain this number.
+// WatchOutbound sets the function from which the monitor gets the number of waiting calls, which
+// events do not contain. The function is usually [outbound.Registry.Stats].
 func (m *Monitor) WatchOutbound(stats func() []outbound.Stats) { m.outboundStats.Store(&stats) }
 
 // Outbound returns the statistics of calls to third-party APIs, or nil if [Monitor.WatchOutbound]

@@ -24,15 +24,15 @@ const (
 	deniedDegraded // denied without the store
 	unavailable    // denied because the store could not decide
 
-	// failedFirst is the first of the reasons why a decision failed. They have the order of
-	// errkind.Kinds, followed by invalid and canceled.
+	// failedFirst is the first of the reasons why a decision failed: one for each of errkind.Kinds,
+	// in that order, then invalid and canceled.
 	failedFirst
 	invalid     = failedFirst + reason(len(errkind.Kinds))
 	canceled    = invalid + 1
 	reasonCount = canceled + 1
 )
 
-// These constants are the values of the metric label outcome.
+// These constants are the values of the label "outcome" in metrics.
 const (
 	allowedOutcome = "allowed"
 	deniedOutcome  = "denied"
@@ -64,8 +64,8 @@ func (r reason) outcome() string {
 	return failedOutcome
 }
 
-// allowance returns the reason why a request is allowed. It ignores rules in shadow. The argument
-// limited reports whether a limit applied to the request.
+// allowance returns the reason why a request is allowed. It ignores rules in shadow. limited is
+// true if a limit applied to the request.
 func allowance(d *stint.Decision, limited bool) reason {
 	switch {
 	case d.Degraded:

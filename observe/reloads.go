@@ -9,7 +9,8 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// reloads counts the results of reloading one part of the configuration.
+// reloads counts the reloads of one part of the configuration by result, and records its current
+// state.
 type reloads struct {
 	mu                          sync.Mutex
 	changed, unchanged, refused int64
@@ -21,8 +22,8 @@ type reloads struct {
 
 // Reload is the result of checking a part of the configuration; config.Reload is the same type. At
 // is the time of the check. Err is the reason why the current files are not in force, or nil.
-// Changed reports whether this check put a change in force, and Changes lists the differences from
-// the previous version. Versions with the same meaning have the same Fingerprint, on any host.
+// Changed reports whether this check put a change into effect, and Changes lists the differences
+// from the previous version. Versions with the same meaning have the same Fingerprint, on any host.
 // Expires is the time at which the part becomes invalid; zero means never.
 type Reload = reload.Result
 
@@ -51,8 +52,8 @@ func (m *Monitor) Reloaded(source string, result Reload) {
 	r.good, r.fingerprint, r.expires = result.At, result.Fingerprint, result.Expires
 }
 
-// fingerprint returns the fingerprints of all parts of the current configuration. It returns "" if
-// no part was read from files.
+// fingerprint returns the fingerprints of all parts of the current configuration in one string, or
+// "" if no part was read from files.
 func (m *Monitor) fingerprint() string {
 	var parts []string
 	for source, r := range m.reloads.all() {

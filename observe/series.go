@@ -79,8 +79,8 @@ func recentIndex(tier, policy string) uint8 {
 	return uint8((uint64(t)*a + uint64(p)*b) >> 56)
 }
 
-// ofRoute returns the series for a verdict without a denying rule. It is the series of the
-// request's route, or of the policy that exempts the request.
+// ofRoute returns the series for a request that no rule denied: the series of its route, or of the
+// policy that exempts it.
 func (l *ledger) ofRoute(v *policy.Verdict) *series {
 	name := v.Route
 	if v.Skipped != "" {

@@ -12,14 +12,14 @@ type lostName struct{ tier, policy, op, reason string }
 
 func (n lostName) rest() lostName { return lostName{other, other, n.op, n.reason} }
 
-// routeName is the key for counting holds, and for counting units of true costs that were not
-// charged. It consists of the tier and policy of the request's route.
+// routeName is the key for counting holds, and for counting the units by which charges fell short
+// of the true costs. It consists of the tier and policy of the request's route.
 type routeName struct{ tier, policy string }
 
 func (routeName) rest() routeName { return routeName{other, other} }
 
 // holds counts settled holds, estimated usages, and heartbeats of expired holds. It also adds up
-// the times between the charges of holds and their settlements.
+// the times from the charges of holds to their settlements.
 type holds struct {
 	settled, expired, estimated, delay atomic.Int64
 }
@@ -49,7 +49,8 @@ func (m *Monitor) settlement(s *policy.Settlement) {
 		}
 		return
 	}
-	name := lostName{route.tier, route.policy, "settle", "not-applied"} // the store found no charge to correct
+	// The reason "not-applied" means that the store found no charge to correct.
+	name := lostName{route.tier, route.policy, "settle", "not-applied"}
 	if s.Refund {
 		name.op = "refund"
 	}

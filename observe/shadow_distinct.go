@@ -9,8 +9,8 @@ import (
 const (
 	// distinctExact is the maximum number of hashes that are counted exactly.
 	distinctExact = 500
-	// distinctPrecision is the precision of the estimate: 2^12 registers of one byte, with a
-	// standard error of 1.04/√4096, or 1.6%.
+	// distinctPrecision is the precision of the estimate: it uses 2^12 one-byte registers, so its
+	// standard error is 1.04/√4096, or 1.6%.
 	distinctPrecision = 12
 )
 

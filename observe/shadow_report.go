@@ -11,8 +11,9 @@ import (
 )
 
 // ShadowReport is about a tier or policy with limits in shadow. It shows the denials that these
-// limits would cause if they were enforced. They are checked only for requests that all other
-// limits allow. If the store does not answer in time, the request counts as not denied.
+// limits would cause if they were enforced. Such limits are checked only for requests that all
+// enforced limits allow. If the store does not answer the check in time, the request counts as not
+// denied.
 type ShadowReport struct {
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -29,8 +30,8 @@ type ShadowReport struct {
 	// Top lists the subjects that the rule would have denied most often since the report began.
 	Top []Offender `json:"top"`
 	// Processes is the number of processes that the report covers. Other processes are covered only
-	// while they run, with a delay of up to twelve seconds. Of their subjects, the report includes
-	// only those that would have been denied most often.
+	// while they run, with a delay of up to twelve seconds. Of the subjects that other processes
+	// have counted, Top includes only those that would have been denied most often.
 	Processes int `json:"processes"`
 }
 
@@ -47,14 +48,14 @@ type ShadowCounts struct {
 	// Estimated reports whether Subjects or Hit is an estimate.
 	Estimated bool `json:"estimated"`
 	// AtLeast reports whether Subjects and Hit are lower bounds because several processes may have
-	// counted the same subjects. They are then the largest numbers in any process.
+	// counted the same subjects. Each is then the largest number that any one process has counted.
 	AtLeast bool `json:"at_least,omitempty"`
 }
 
-// ShadowReports returns reports on rules in shadow, each with up to n subjects. It returns the
-// reports on the rules in shadow of set, which may be nil, and on rules in shadow that were checked
-// for a request in the last minutes. A process keeps at most 64 reports. The rules that would have
-// denied the most requests come first.
+// ShadowReports returns reports, each with up to n subjects, on the rules in shadow of the set,
+// which may be nil, and on other rules that were checked in shadow in the last ten minutes. A
+// process keeps at most 64 reports. The rules that would have denied the most requests in that time
+// come first.
 func (m *Monitor) ShadowReports(set *policy.Set, n int) []ShadowReport {
 	now := time.Now()
 	list := m.offenders.shadow.show(set, n, now)
@@ -69,8 +70,8 @@ const (
 	shadowMinutes = 10
 	// shadowTop is the maximum number of subjects whose denials in shadow are counted individually.
 	shadowTop = 100
-	// shadowSeen is the maximum number of subjects that a report remembers as counted in this minute.
-	// It can look up these subjects without the lock.
+	// shadowSeen is the maximum number of subjects that a report remembers as counted in the
+	// current minute. It can look up these subjects without the lock.
 	shadowSeen = 256
 )
 
@@ -79,8 +80,8 @@ const (
 // the subjects in top. It is safe for concurrent use.
 //
 // Requests are counted without a lock. The lock guards the subjects. A request takes the lock only
-// if it would have been denied, or if its subject may not have been counted in this minute yet; see
-// shadowSeen.
+// if it would have been denied, or if its subject may not yet have been counted in the current
+// minute; see shadowSeen.
 type shadowReport struct {
 	name   shadowName
 	limits []string
@@ -93,8 +94,8 @@ type shadowReport struct {
 
 	mu    sync.Mutex
 	total shadowRecord
-	// minutes is indexed by the number of the minute modulo shadowMinutes. The fields requests and
-	// denied of a minute are the totals at the start of the minute.
+	// minutes is indexed by the number of the minute modulo shadowMinutes. In each element, the
+	// requests and denied fields hold the totals at the start of the minute.
 	minutes [shadowMinutes]shadowRecord
 	top     *sketch
 }
@@ -122,7 +123,8 @@ func newShadowReport(name shadowName, limits []string, minute int64) *shadowRepo
 	return r
 }
 
-// add counts a request by the subject with the given hash.
+// add counts a request by a subject, given the hash of the subject and whether the rule would have
+// denied the request.
 func (r *shadowReport) add(in shard, n *names, subject string, hash uint64, denied bool) {
 	const spread = 0x9e3779b97f4a7c15 // gives a subject a different mark in each minute
 	r.requests.add(in, shadowAll, 1)
@@ -158,7 +160,7 @@ func (r *shadowReport) turn(minute int64) {
 	}
 }
 
-// sums returns the totals of requests and denied so far. It does not count subjects.
+// sums returns a record with the requests and denials so far, and no subjects.
 func (r *shadowReport) sums() shadowRecord {
 	return shadowRecord{requests: r.requests.sum(shadowAll), denied: r.requests.sum(shadowDenied)}
 }
@@ -199,8 +201,8 @@ func (r *shadowReport) snapshot() shadowSnapshot {
 	return s
 }
 
-// show converts a snapshot of the report for display, with up to n subjects. Minute 0 of all
-// reports begins at start.
+// show converts a snapshot of the report for display, with up to n subjects. Minute 0 of every
+// report begins at start.
 func (r *shadowReport) show(s *shadowSnapshot, names *names, start, now time.Time, n int) ShadowReport {
 	shown := ShadowReport{
 		Tier: label.Line(r.name.tier), Policy: label.Line(r.name.policy), Limits: label.Lines(r.limits),

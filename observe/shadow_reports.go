@@ -25,8 +25,8 @@ type shadowReports struct {
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. Clearing it also makes get try again for rules
-	// that have no report because there were too many.
+	// does not keep rules that are no longer in force. After that, [shadowReports.get] also tries
+	// again to create reports that did not exist because there were too many.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex
@@ -70,14 +70,14 @@ func (s *shadowReports) verdict(in shard, v *policy.Verdict) {
 	}
 }
 
-// isCostsOf reports whether r and other belong to the same tier or policy, r limits its costs, and
-// other limits its requests.
+// isCostsOf reports whether both rules belong to the same tier or policy, and r limits its costs
+// while the second rule limits its requests.
 func isCostsOf(r, other *policy.Rule) bool {
 	return r.Costs && !other.Costs && r.Tier == other.Tier && r.Policy == other.Policy
 }
 
 // of returns the report on a tier or policy. The arguments are its two rules; costs is nil if it
-// has only one. If there are too many reports, of returns nil.
+// has only one. The result is nil if there are too many reports.
 func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 	at := &s.recent[recentIndex(rule.Tier, rule.Policy)]
 	r := at.Load()
@@ -89,8 +89,8 @@ func (s *shadowReports) of(rule, costs *policy.Rule) *shadowReport {
 }
 
 // get returns the report on a tier or policy. The arguments are its two rules; costs is nil if it
-// has only one. get creates a missing report. If there are maxShadowReports reports already, the
-// new report replaces an idle one; if none is idle, get returns nil.
+// has only one. A missing report is created. If there are maxShadowReports reports already, it
+// replaces an idle one; if none is idle, the result is nil.
 func (s *shadowReports) get(rule, costs *policy.Rule) *shadowReport {
 	var limits []string
 	for _, r := range [...]*policy.Rule{rule, costs} {
@@ -155,8 +155,8 @@ func (s *shadowReports) all() (all []*shadowReport) {
 	return all
 }
 
-// show returns the reports on the rules in shadow of set, which may be nil, and on rules that were
-// checked for a request in the last minutes. Each report has up to n subjects.
+// show returns the reports on the rules in shadow of the set, which may be nil, and on other rules
+// that were checked in shadow in the last ten minutes. Each report has up to n subjects.
 func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowReport {
 	inForce := map[*shadowReport]bool{}
 	if set != nil {
@@ -183,7 +183,7 @@ func (s *shadowReports) show(set *policy.Set, n int, now time.Time) []ShadowRepo
 	return list
 }
 
-// sortShadow sorts reports by the number of denials in shadow, highest first.
+// sortShadow sorts reports by the number of recent denials in shadow, highest first.
 func sortShadow(list []ShadowReport) {
 	slices.SortFunc(list, func(a, b ShadowReport) int {
 		return cmp.Or(

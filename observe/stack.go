@@ -46,8 +46,8 @@ func newStoreCounters() *storeCounters {
 	return c
 }
 
-// totals returns the durations and the number of failures of all calls except pings, which do not
-// belong to decisions.
+// totals returns the durations of all calls to the store, and the number of calls that failed. It
+// omits pings, which do not belong to decisions.
 func (c *storeCounters) totals() (calls buckets, failed int64) {
 	for op := range storeOps {
 		if op == pingOp {

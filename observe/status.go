@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Status returns the current state: the last second, every series with its history, up to n of the
-// last violations (newest last), all alerts, and the health of the store.
+// Status returns the current state: the last second, every series with its history, the last n
+// violations (newest last), all alerts, and the health of the store.
 //
-// To follow the state, subscribe, call Status, and apply the ticks to its result. Point is the last
-// second that Series, Violations and Alerts include, so ignore ticks that are not later than Point.
-// Offenders and Store are current.
+// To follow the state, call [Monitor.Subscribe], then Status, and apply the ticks to its result.
+// Point is the last second that Series, Violations and Alerts include, so ignore ticks that are not
+// later than Point. Offenders and Store are current.
 func (m *Monitor) Status(n int) Tick {
 	m.sampling.Lock()
 	defer m.sampling.Unlock()
@@ -39,12 +39,12 @@ func (m *Monitor) shown() *history {
 	return m.history
 }
 
-// History returns the history, oldest first. It has every second of the last 15 minutes or, if step
-// is longer than a second, steps of ten seconds for the last two hours.
+// History returns the points of the history, oldest first: one for every second of the last 15
+// minutes or, if step is longer than a second, one for every ten seconds of the last two hours.
 func (m *Monitor) History(step time.Duration) []Point { return m.shown().points(step) }
 
-// Top returns the n offenders of a kind with the most denials in the last minutes, or all if there
-// are fewer, in descending order of denials. See [Offender.Kind].
+// Top returns the n offenders of a kind with the most denials in the last eight to ten minutes, or
+// all if there are fewer, in descending order of denials. See [Offender.Kind].
 func (m *Monitor) Top(kind string, n int) []Offender {
 	if f := m.fleet.Load(); f != nil {
 		return f.top(kind, n, time.Now())

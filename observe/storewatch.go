@@ -60,8 +60,8 @@ type storeWatch struct {
 	errorAt   time.Time
 	state     resilience.BreakerState
 	probed    StoreHealth
-	outage    *Outage            // the outage that the last call of health found; nil if there was none
-	before    *Outage            // the last outage that has ended
+	outage    *Outage            // the outage found by the last call to health; nil if there was none
+	before    *Outage            // the last outage that ended
 	stop      context.CancelFunc // stops the current poll
 }
 

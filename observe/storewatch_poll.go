@@ -26,7 +26,7 @@ func (w *storeWatch) watch(ask probe) {
 	}
 }
 
-// close stops probing permanently.
+// close stops probing permanently, and waits until no probe is running.
 func (w *storeWatch) close() {
 	w.mu.Lock()
 	w.end()

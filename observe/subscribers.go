@@ -8,7 +8,8 @@ const ticksAhead = 4
 
 type subscribers struct {
 	mu sync.Mutex
-	// each is nil after close. A value is true if the subscriber may have missed a change of alerts.
+	// each holds the subscribers; it is nil after close. A value is true if the subscriber may have
+	// missed a change in the alerts.
 	each map[chan Tick]bool
 }
 

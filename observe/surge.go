@@ -8,7 +8,8 @@ import (
 const (
 	// surgeLife is the maximum duration of a surge. After that, its rate counts as the usual rate.
 	surgeLife = time.Hour
-	// New subjects explain a surge if they send at least the share surgeShare of the requests.
+	// surgeShare is the minimum share of the requests that new subjects must send to explain a
+	// surge.
 	surgeShare = 0.5
 )
 
@@ -28,8 +29,9 @@ type surges struct {
 	usual float64   // decisions per second before the surge
 }
 
-// look compares the last minute with the usual rate. It also returns the counts of that minute. If
-// there is no surge, it sets only Times in found, and leaves it 0 if there is too little data.
+// look compares the rate of the last minute with the usual rate, and begins or ends a surge. It
+// returns the surge without its text, and the counts of that minute. If there is no surge, only
+// Times is set; it is 0 if there is too little data.
 func (s *surges) look(now time.Time, a *alerts, h *history) (found Surge, minute Point) {
 	minute, _ = h.sum(spikeWindow)
 	rate := float64(minute.decisions()) / spikeWindow.Seconds()

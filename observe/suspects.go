@@ -40,7 +40,8 @@ type suspects struct {
 	byName  map[string]*list.Element
 	changed bool // whether the suspects have changed since known was stored
 	ticks   int
-	at      [suspectSeconds + 1]time.Time // the times of the last ticks; tick n is at index n % len(at)
+	// at holds the times of the last ticks. Tick n is at index n % len(at).
+	at [suspectSeconds + 1]time.Time
 }
 
 type suspect struct {
@@ -51,7 +52,8 @@ type suspect struct {
 	// banned counts the denials by a ban since the subject was last allowed or last denied by a limit.
 	banned   atomic.Int64
 	policies []policyDenials
-	past     [suspectSeconds + 1]struct{ allowed, denied int64 } // the totals at the last ticks, indexed like suspects.at
+	// past holds the totals at the last ticks, indexed like suspects.at.
+	past [suspectSeconds + 1]struct{ allowed, denied int64 }
 }
 
 type policyDenials struct {
@@ -160,7 +162,8 @@ func (s *suspects) recent(who *suspect) (allowed, denied int64) {
 	return who.allowed.Load() - past.allowed, who.denied - past.denied
 }
 
-// worst returns the names of the suspects with the most denials in the last ten seconds.
+// worst returns the names of up to worstSuspects suspects, those with the most denials in the last
+// ten seconds.
 func (s *suspects) worst() []string {
 	type counted struct {
 		name   string

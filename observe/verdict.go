@@ -7,9 +7,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// verdict counts a decision. If a policy denies the request, or would deny it if enforced (shadow),
-// the decision is counted under that policy. Otherwise, it is counted under the route of the
-// request.
+// verdict counts a decision. If a rule denied the request or, in shadow, would have denied it, the
+// decision is counted under the rule's tier and policy. Otherwise, it is counted under the route of
+// the request.
 func (m *Monitor) verdict(v *policy.Verdict) {
 	in := shardOf(v)
 	if v.Took > 0 {
@@ -48,7 +48,8 @@ func (m *Monitor) shadowed(in shard, v *policy.Verdict) {
 		}
 	}
 	if would == nil || v.Decision.Degraded {
-		// In a verdict of the Envoy service, which has no Set, limits in shadow count as limits, too.
+		// A verdict of the Envoy service has no Set. In such a verdict, limits in shadow count as
+		// limits, too.
 		limited := !v.Results[0].Shadow || v.Set == nil
 		m.ledger.ofRoute(v).count(in, allowance(&v.Decision, limited))
 		return
@@ -88,9 +89,8 @@ func (m *Monitor) denied(in shard, v *policy.Verdict) {
 	}
 }
 
-// show adds to the feed a request that was denied, or would be denied if enforced (shadow). The
-// argument result is the result that denies the request. It is nil if the cause is a ban or an
-// unavailable store.
+// show adds a request to the feed that was denied or, in shadow, would have been denied. result is
+// the result that denies it, or nil if the cause is a ban or an unavailable store.
 func (m *Monitor) show(s *series, why reason, v *policy.Verdict, result *policy.Result) {
 	d := &v.Decision
 	switch {

@@ -38,9 +38,9 @@ type Point struct {
 	// processes' values.
 	P50 float64 `json:"p50_seconds"`
 	P99 float64 `json:"p99_seconds"`
-	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls that
-	// failed, and Carried is the number of requests in all calls. StoreP50 and StoreP99 are
-	// percentiles of the durations of calls, in seconds.
+	// Calls is the number of calls to the store, except pings. CallsFailed is the number of calls
+	// that failed, and Carried is the number of requests that the calls carried. StoreP50 and
+	// StoreP99 are percentiles of the durations of calls, in seconds.
 	Calls       int64   `json:"calls"`
 	CallsFailed int64   `json:"calls_failed"`
 	Carried     int64   `json:"carried"`
@@ -49,7 +49,7 @@ type Point struct {
 }
 
 // Series counts the decisions on requests of a tier under a policy. Policy is "" for requests to
-// which only the tier's own limits applied. The tier is "envoy" for descriptors of Envoy, and
+// which only the tier's own limits applied. The tier is "envoy" for Envoy descriptors, and
 // "outbound" for calls to third-party APIs.
 type Series struct {
 	Tier   string `json:"tier"`
@@ -60,11 +60,11 @@ type Series struct {
 	Recent []Counts `json:"recent,omitempty"`
 }
 
-// Violation is a request that was denied, or would have been denied if enforced (shadow).
+// Violation is a request that was denied or, in shadow, would have been denied.
 type Violation struct {
 	At      time.Time `json:"at"`
 	Subject string    `json:"subject"`
-	// Ref is "" if the subject is too long to be kept.
+	// Ref is "" if the subject is too long to be kept in full.
 	Ref    string `json:"ref"`
 	Tier   string `json:"tier"`
 	Policy string `json:"policy"`
@@ -79,12 +79,12 @@ type Violation struct {
 }
 
 // Denial records why a subject was denied. It covers all denials of the subject by one rule and for
-// one reason within a minute. In a flood of denials, it counts only a sample of them.
+// one reason within a minute. In a flood of denials, it covers only a sample of them.
 type Denial struct {
 	// ID is the id of the last denial. The responses to earlier denials contain other ids.
 	ID      string `json:"id"`
 	Subject string `json:"subject"`
-	// Ref is "" if the subject is too long to be kept.
+	// Ref is "" if the subject is too long to be kept in full.
 	Ref string `json:"ref"`
 	// Tier and Policy identify the rule. Policy is "" for the limits of a tier.
 	Tier   string `json:"tier"`
@@ -110,13 +110,13 @@ type Denial struct {
 	Instance    string    `json:"instance"`
 }
 
-// Offender is a subject or a policy with many denials in the last minutes.
+// Offender is a subject or a policy with many denials in the last eight to ten minutes.
 type Offender struct {
 	// Kind is "policy" for a policy. For a subject, it is the prefix of the subject if the prefix
 	// is "ip", "user", "apikey", "session", "internal" or "envoy", and otherwise "other".
 	Kind    string `json:"kind"`
 	Subject string `json:"subject"`
-	// Ref is "" for a policy, and for a subject that is too long to be kept.
+	// Ref is "" for a policy, and for a subject that is too long to be kept in full.
 	Ref string `json:"ref,omitempty"`
 	// Denied is an upper bound on the number of denials. AtLeast is a lower bound.
 	Denied  int64 `json:"denied"`
@@ -126,8 +126,9 @@ type Offender struct {
 	Policy string `json:"policy"`
 
 	// The following fields are set only for the few thousand subjects that were denied most
-	// recently, for an hour after their last denial. Rate is the number of requests per second in
-	// the last ten seconds. Share is the share of these requests that was denied, from 0 to 1.
+	// recently, and only for an hour after their last denial. Rate is the number of requests per
+	// second in the last ten seconds. Share is the share of these requests that was denied, from 0
+	// to 1.
 	Rate  float64 `json:"rate"`
 	Share float64 `json:"share"`
 	// First and Last are the times of the first and the last denial.
@@ -173,7 +174,7 @@ type StoreHealth struct {
 	Breaker   resilience.BreakerState `json:"breaker,omitempty"`
 	Instances int                     `json:"instances,omitempty"`
 	// Outage describes the current outage, and LastOutage the last one that has ended. Late answers
-	// count as an outage only if they last for a second or more.
+	// count as an outage only if they continue for a second or more.
 	Outage     *Outage `json:"outage,omitempty"`
 	LastOutage *Outage `json:"last_outage,omitempty"`
 	// Lost lists the masters of a Redis Cluster that do not answer.
@@ -217,14 +218,14 @@ type RedisInfo struct {
 	Evicted      int64   `json:"evicted_keys"`
 	Clients      int64   `json:"connected_clients"`
 	Keys         int64   `json:"keys"`
-	// Policy is the value of maxmemory-policy in the configuration of Redis.
+	// Policy is the Redis setting maxmemory-policy.
 	Policy string `json:"maxmemory_policy"`
 	// MemoryShare is the share of its maximum memory that the fullest server uses; it is 0 if there
-	// is no maximum. CPUShare is the load of the main thread of the busiest server in the last
+	// is no maximum. CPUShare is the load of the busiest server's main thread in the last few
 	// seconds; 1 is a whole core.
 	MemoryShare float64 `json:"memory_share"`
 	CPUShare    float64 `json:"cpu_share"`
-	// ClockSteps is the number of clock changes of servers that this process has detected.
+	// ClockSteps is the number of jumps of server clocks that this process has detected.
 	// LastClockStep describes the most recent one.
 	ClockSteps    int64      `json:"clock_steps"`
 	LastClockStep *ClockStep `json:"last_clock_step,omitempty"`
@@ -241,7 +242,7 @@ type ClockStep struct {
 // Tick is the message that subscribers receive every second.
 type Tick struct {
 	Point Point `json:"point"`
-	// Series lists the series that have changed. Their field Recent contains only the change.
+	// Series lists the series that have changed. In each, Recent contains only the change.
 	Series []Series `json:"series"`
 	// Violations lists violations of this second, newest last. Unshown is the number of violations
 	// of this second that are not listed.

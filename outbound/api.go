@@ -24,7 +24,7 @@ const (
 // API describes a third-party API and the limits on calls to it.
 type API struct {
 	// Name is the name by which callers look up the API. It may contain letters, digits and "_-.",
-	// as in "igdb". The subject in the store is the name with ":api" after it, as in this error:
+	// as in "igdb". In the store, the subject is the name followed by ":api", as in this error:
 	// rate limit exceeded for key 'igdb:api'.
 	Name string
 	// Limits are the limits of the API. They must not include concurrency limits, because nothing
@@ -54,7 +54,7 @@ type API struct {
 	Failure *stint.FailurePolicy
 }
 
-// clamp returns the pause that applies when the API asks for a pause of d. It is in whole
+// clamp returns the pause that applies when the API asks for a pause of d. It is a whole number of
 // microseconds, because stores measure time in microseconds.
 func (a *API) clamp(d time.Duration) time.Duration {
 	longest := a.MaxCooldown

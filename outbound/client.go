@@ -13,7 +13,7 @@ import (
 
 // ErrCoolingDown is in the error chain of a call that is not made because the API asked this or
 // another process for a pause. The chain also contains a [*stint.DeniedError], whose RetryAfter is
-// the rest of the pause.
+// the time until the pause ends.
 var ErrCoolingDown = errors.New("outbound: the API asked for a pause")
 
 // Client limits the calls to one API. It is safe for concurrent use. It stays valid when the
@@ -82,8 +82,8 @@ func (c *Client) Peek(ctx context.Context) (stint.Decision, error) {
 	return d, err
 }
 
-// admit waits until a call may be made. It reports whether the call had to wait, even if it was
-// then not made.
+// admit waits until a call may be made, and returns the decision. slept reports whether the call
+// had to wait, even if it was then not made.
 func (c *Client) admit(ctx context.Context, start time.Time, costs stint.Costs) (
 	d stint.Decision, slept bool, _ error) {
 	for {
@@ -165,7 +165,7 @@ func (e *entry) sleep(ctx context.Context, start time.Time, pause time.Duration)
 	}
 }
 
-// overtaken reports whether a pause has begun since the call asked for its turn. booked means that
+// overtaken reports whether a pause has begun since the call asked for its turn. If booked is true,
 // the call had to wait for the turn. In that case, overtaken also asks the store, because another
 // process may have been asked for a pause in the meantime.
 func (c *Client) overtaken(ctx context.Context, e *entry, booked bool) bool {
@@ -214,8 +214,8 @@ func (n noting) Take(ctx context.Context, r stint.Request) (stint.Decision, erro
 	return d, err
 }
 
-// Call is the event that reports a call of [Client.Wait]. Names of APIs come from the
-// configuration, never from requests, so they are suitable as metric labels.
+// Call is the event that reports a call to [Client.Wait] or [Client.WaitFor]. API names come from
+// the configuration, never from requests, so they are suitable as metric labels.
 type Call struct {
 	API string
 	// Wait is the time that the call waited, even if it was then not made; zero if it did not wait.

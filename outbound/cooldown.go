@@ -21,8 +21,8 @@ const (
 	// next one.
 	firstRetry = 50 * time.Millisecond
 	lastRetry  = time.Second
-	// logEvery is the minimum time between two logs of the same message, because some APIs ask for
-	// a pause in every window.
+	// logEvery is the minimum time between two log records with the same message, because some APIs
+	// ask for a pause in every window.
 	logEvery = time.Minute
 )
 
@@ -45,7 +45,7 @@ func (k *cooldown) left(now time.Duration) time.Duration {
 }
 
 // see records the end of a pause that another process wrote, or 0 if there is no pause in the
-// store. Only [Stats] uses the record, because the pause may end early in the store.
+// store. Only [Client.stats] uses the record, because the pause in the store may be ended early.
 func (k *cooldown) see(end time.Duration) {
 	if k.seen.Load() != int64(end) { // false for most calls, because there is rarely a pause
 		k.seen.Store(int64(end))
@@ -56,8 +56,9 @@ func (k *cooldown) end() time.Duration {
 	return time.Duration(max(k.until.Load(), k.seen.Load()))
 }
 
-// prolong moves the end of the pause to end, unless the pause already ends later. It reports
-// whether the end changed, and whether a new pause began because the previous one was over.
+// prolong sets the end of the pause to the given time, unless the pause already ends then or later.
+// It reports whether the end changed, and whether that began a new pause because the previous one
+// was over.
 func (k *cooldown) prolong(now, end time.Duration) (changed, begun bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,7 +91,7 @@ func (k *cooldown) toWrite(written, now time.Duration) (end time.Duration, ok bo
 }
 
 // Cooldown pauses calls to the API because it asked for a pause of d. The pause is at least a
-// millisecond and at most the API's MaxCooldown. Calls of this process pause from now on, even if
+// millisecond and at most the API's MaxCooldown. Calls in this process pause from now on, even if
 // the store fails. Other processes get the pause through the store, in the background; failed
 // writes are repeated while the pause lasts. A pause in force is never shortened. Cooldown returns
 // the time for which calls in this process now pause, or 0 if the API is no longer registered.

@@ -1,8 +1,8 @@
 // Package outbound limits calls to third-party APIs, so that all processes together stay within the
 // limits of each API. Start with [New]; httplimit.NewTransport uses this package for HTTP.
 //
-// This HTTP client makes at most four calls per second, in order, together with all other processes
-// on the same Redis server:
+// The following HTTP client, together with those in all other processes on the same Redis server,
+// makes at most four calls per second, in order:
 //
 //	store, err := stores.Open(ctx, "redis://localhost:6379")
 //	...

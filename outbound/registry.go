@@ -20,7 +20,7 @@ import (
 type Config struct {
 	// Logger receives a message when an API asks for a pause, and another when the pause cannot be
 	// written to the store. It receives each of them at most once a minute per API. It also
-	// receives the messages of [stint.WithLogger]. The default is slog.Default().
+	// receives the log records described at [stint.WithLogger]. The default is slog.Default().
 	Logger *slog.Logger
 	// Observer receives a [*Call] for every call and a [*Cooldown] for every pause. It may be nil.
 	Observer stint.Observer

@@ -15,13 +15,13 @@ import (
 const settleTime = time.Second
 
 // Send waits for a turn as [Client.Wait] does, and then sends an HTTP request through base. If it
-// gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate, which is
-// based on the length and the first 64 KiB of the request's body. When the response body has been
-// read or closed, the charge is corrected to the usage that the response reports. If the call
-// fails, or if an error response reports no usage, the charge becomes zero.
+// gets no turn, it sends nothing. If the API has a Usage, the call is charged an estimate of its
+// tokens, which is based on the length and the first 64 KiB of the request's body. When the
+// response body has been read or closed, the charge is corrected to the usage that the response
+// reports. If the call fails, or if an error response reports no usage, no tokens are charged.
 //
 // The transport of package httplimit calls Send for an HTTP client. It also pauses and repeats
-// calls when the API asks for it.
+// calls when the API asks clients to slow down.
 func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response, error) {
 	e, err := c.registry.find(c.name)
 	if err != nil {
@@ -43,8 +43,9 @@ func (c *Client) Send(req *http.Request, base http.RoundTripper) (*http.Response
 	return resp, err
 }
 
-// readHead reads the beginning of the body of a request. It returns a copy of the request with the
-// whole body, because a transport must not change the request of its caller.
+// readHead reads the beginning of a request's body, up to the given number of bytes. It returns a
+// copy of the request that still has the whole body, because a transport must not change its
+// caller's request. It also returns the bytes read and the declared length of the body.
 func readHead(req *http.Request, most int64) (out *http.Request, head []byte, length int64) {
 	if req.Body == nil || req.Body == http.NoBody || req.Header.Get("Content-Encoding") != "" {
 		return req, nil, 0
@@ -102,7 +103,7 @@ func (s *sending) settles(ctx context.Context, resp *http.Response) {
 	resp.Body = &meteredBody{ReadCloser: resp.Body, response: resp, meter: m, end: end}
 }
 
-// meteredBody is a response body that is scanned for its usage while it is read.
+// meteredBody is a response body whose meter reads the token counts in it as the body is read.
 type meteredBody struct {
 	io.ReadCloser
 	response *http.Response

@@ -27,8 +27,8 @@ type Stats struct {
 	// includes calls that were refused because the store was unavailable and the API's Failure is
 	// [stint.FailDeny].
 	Denied int64
-	// Failed is the number of calls that ended with any other error, such as an error of the store
-	// or of their context.
+	// Failed is the number of calls that ended with any other error, such as a store error or the
+	// end of their context.
 	Failed int64
 	// Waiting is the number of calls that are in [Client.Wait] or [Client.WaitFor] now.
 	Waiting int64

@@ -22,10 +22,10 @@ var tokenNames = []string{"tokens", tokens.InputName, tokens.OutputName}
 
 func countsTokens(name string) bool { return slices.Contains(tokenNames, name) }
 
-// WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds
-// estimates by the names of these limits, such as {"tokens": 4096}; all other limits count one
-// call. The estimates are held until [Client.Settle]. Without Settle, they expire after about an
-// hour, or five minutes after the process dies. Such calls are not made in the order of their
+// WaitFor is [Client.Wait] for a call that costs more than one unit of some limits. costs holds the
+// estimated cost for each of these limits, by name, such as {"tokens": 4096}; all other limits
+// count one call. The estimates are held until [Client.Settle]. Without Settle, they expire after
+// about an hour, or five minutes after the process dies. Such calls are not made in order of
 // arrival: each call asks the store again when there may be room.
 func (c *Client) WaitFor(ctx context.Context, costs stint.Costs) (stint.Decision, error) {
 	if costs == nil {
@@ -78,9 +78,9 @@ func (c *Client) letGo(d stint.Decision) {
 }
 
 // Settle corrects the charge of a call that [Client.WaitFor] admitted. It replaces the estimates
-// with costs, which holds the actual costs by the names of limits. The charges of other limits stay
-// as they were. If costs contains the name of an unknown limit, Settle returns a
-// [*stint.InvalidError] and changes nothing.
+// with costs, which holds the actual costs by limit name. What other limits were charged stays as
+// it was. If costs contains the name of an unknown limit, Settle returns a [*stint.InvalidError]
+// and changes nothing.
 func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs) error {
 	if !d.Charge.IsZero() {
 		claim := d.Charge.Claims()[0]
@@ -108,8 +108,8 @@ func (c *Client) Settle(ctx context.Context, d stint.Decision, costs stint.Costs
 	return err
 }
 
-// costs returns the costs for token counts, by the names of limits. An estimate is at least 1, and
-// at most half of the smallest limit that counts the same quantity.
+// costs converts token counts to costs by limit name. An estimated cost is at least 1 and, if that
+// allows it, at most half of the smallest limit with that name.
 func (e *entry) costs(counts tokens.Counts, estimate bool) stint.Costs {
 	costs := stint.Costs{}
 	for i := range e.api.Limits {

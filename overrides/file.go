@@ -30,7 +30,7 @@ func Write(w io.Writer, all []Override) error {
 }
 
 // Read reads the output of [Write] and calls f with each override. If a line is invalid or f fails,
-// the error includes the number of the line.
+// the error includes the line number.
 func Read(r io.Reader, f func(Override) error) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)

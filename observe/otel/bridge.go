@@ -13,7 +13,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// These constants are the suffixes of the names of instruments for histograms and summaries.
+// These constants are the suffixes of instrument names for histograms and summaries.
 const (
 	countOf  = ".count"
 	sumOf    = ".sum"
@@ -25,7 +25,7 @@ const (
 type bridge struct {
 	monitor  *observe.Monitor
 	registry *prometheus.Registry
-	names    map[string]string // names of instruments, by name of the Prometheus family
+	names    map[string]string // instrument names, by the names of Prometheus families
 	each     map[string]metric.Float64Observable
 	all      []metric.Observable
 }
@@ -92,7 +92,7 @@ func (b *bridge) observe(_ context.Context, o metric.Observer) error {
 	return err
 }
 
-// quantiles reports the quantiles of the last complete step of ten seconds.
+// quantiles reports the quantiles of the last complete ten-second step of the history.
 func (b *bridge) quantiles(o metric.Observer) {
 	points := b.monitor.History(10 * time.Second)
 	if len(points) == 0 {

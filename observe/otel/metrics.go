@@ -12,7 +12,7 @@ const scope = "github.com/stint-limiter/stint/observe/otel"
 
 // Metrics registers asynchronous instruments for the metrics in docs/metrics.md. The instruments
 // read the monitor at every collection. Because OpenTelemetry has no asynchronous histograms, each
-// histogram becomes a counter of its values (.count) and a counter of their sum (.sum). For
+// histogram becomes two counters: the number of its values (.count) and their sum (.sum). For
 // decisions and store calls there are also gauges of the quantiles over the last ten seconds, in
 // seconds (.p50, .p99). To stop reporting, call Unregister on the result.
 func Metrics(provider metric.MeterProvider, m *observe.Monitor) (metric.Registration, error) {

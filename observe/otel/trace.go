@@ -12,9 +12,10 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Trace returns an observer for guards that describes every decision on the span in the request's
-// context, if the span is recording. It passes every event to next, which may be nil. If there are
-// several decisions under one span, later ones overwrite the attributes of earlier ones.
+// Trace returns an observer for guards. The observer describes every decision in attributes of the
+// span in the request's context, if the span is recording. It passes every event to next, which may
+// be nil. If there are several decisions under one span, later ones overwrite the attributes of
+// earlier ones.
 //
 // The attributes are
 //
