@@ -41,8 +41,8 @@ func Example() {
 	// stint_decisions_total{outcome="denied",policy="",reason="limit",tier="anyone"} 3
 }
 
-// Top lists who was denied most in the last minutes. Subjects are shortened unless ShowSubjects is
-// set.
+// Top lists who was denied most in the last eight to ten minutes. Subjects are shortened unless
+// ShowSubjects is set.
 func ExampleMonitor_Top() {
 	monitor, err := observe.New(observe.Config{ShowSubjects: true})
 	if err != nil {

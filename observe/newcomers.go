@@ -49,8 +49,8 @@ type sampled struct {
 	kind     atomic.Int32  // an index of offenderKinds
 	requests atomic.Int64  // number of requests since the last tick
 
-	// first and last are times since the start. first is 0 until the first tick after the subject is
-	// added.
+	// first and last are times since the start. first is 0 until the first tick after the subject
+	// is added.
 	first, last time.Duration
 	lately      float64 // decaying number of requests: multiplied by sampleFade every second
 }

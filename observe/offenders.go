@@ -63,8 +63,8 @@ func newOffenders(n *names) *offenders {
 		suspects: suspects{names: n, byName: map[string]*list.Element{}}}
 }
 
-// add counts a denial of a subject by a policy, which may be "", or by a ban. nth is the ordinal
-// number of the denial, by which [chosen] determines in a flood whether to count it.
+// add counts a denial of a subject by a policy, which may be "", or by a ban. nth is the number of
+// the denial in its series; in a flood, [chosen] uses it to decide whether to count the denial.
 func (o *offenders) add(subject, policy string, banned bool, now time.Time, nth int64) {
 	weight := int64(1)
 	if o.flood.Load() {

@@ -25,8 +25,8 @@ type shadowReports struct {
 	start time.Time
 
 	// recent is a cache for finding reports without a lock. It is cleared every minute, so that it
-	// does not keep rules that are no longer in force. After that, [shadowReports.get] also tries
-	// again to create reports that did not exist because there were too many.
+	// does not keep rules that are no longer in force. After each clearing, [shadowReports.get]
+	// also tries again to create reports that did not exist because there were too many.
 	recent [recentSize]atomic.Pointer[recentReport]
 
 	mu     sync.RWMutex

@@ -60,7 +60,7 @@ type storeWatch struct {
 	errorAt   time.Time
 	state     resilience.BreakerState
 	probed    StoreHealth
-	outage    *Outage            // the outage found by the last call to health; nil if there was none
+	outage    *Outage            // the outage found by the last call to health, or nil
 	before    *Outage            // the last outage that ended
 	stop      context.CancelFunc // stops the current poll
 }
