@@ -15,14 +15,14 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// lease holds units of one subject and scope, under one list of limits, that the store has already
-// charged. It has one block of units at a time, from which requests take units without a lock. The
-// next block waits until the current one has too few units or has ended, so that no units are given
-// back that this process is about to use.
+// lease holds units that the store has already charged to one subject and scope, under one list of
+// limits. Requests take units from its current block, without a lock. The following block takes
+// over only when the current one has too few units or has ended, because the units left in the
+// current block are then given back.
 type lease struct {
 	hash  uint64
 	claim stint.Claim // Cost is not used
-	bans  bool        // whether it serves the requests that apply bans; otherwise it serves those that do not
+	bans  bool        // whether its requests are subject to bans
 	name  string      // the name of the subject in announcements
 
 	next atomic.Pointer[lease] // the next lease in the same slot of the table
@@ -31,10 +31,10 @@ type lease struct {
 	capacity int64         // the smallest capacity of its limits
 
 	block      atomic.Pointer[leaseBlock] // nil if there is none
-	following  atomic.Pointer[leaseBlock] // the next block, or nil; there is none without a current block
+	following  atomic.Pointer[leaseBlock] // the block after it, or nil; nil if block is nil
 	renewAfter atomic.Int64               // earliest time of the next renewal, or the constant renewing
 
-	missed  atomic.Int64 // total cost of the requests for which the block had too few units
+	missed  atomic.Int64 // total cost of the requests that found too few units
 	missAt  atomic.Int64 // when the latest such request came
 	largest atomic.Int64 // the largest cost of such a request; decays over time
 
@@ -43,33 +43,33 @@ type lease struct {
 	timer *time.Timer
 	spent int64 // units used from earlier blocks
 
-	rate      float64 // demand at the latest renewal, in units per second
-	counted   int64   // number of units requested up to the latest renewal
+	rate      float64 // demand at countedAt, in units per second
+	counted   int64   // number of units requested up to countedAt
 	countedAt int64
 }
 
 // renewing is the value of renewAfter during a renewal.
 const renewing = math.MaxInt64
 
-// leaseBlock holds units that the store has charged, to be used before the block's end. Only the
-// field units changes.
+// leaseBlock holds units that the store has charged, to be used before the block's end. Its fields
+// do not change, except for units.
 type leaseBlock struct {
 	charge  stint.Charge
 	granted int64
 	end     leaseTime
 	usages  []stint.Usage // usages in the store's answer
-	at      int64         // when the store's answer came
+	at      int64         // when the store's answer arrived
 
 	renewBelow int64 // a renewal is due when fewer units are left
 	renewAt    int64 // a renewal is due from this time on
 
-	_     [64]byte // units has a cache line of its own: all cores write it
+	_     [64]byte // units has a cache line of its own, because all cores write to it
 	units atomic.Int64
 	_     [64]byte
 }
 
-// leaseTime is one reading of both clocks, in nanoseconds. All other times of leases are by the
-// monotonic clock.
+// leaseTime is a reading of the wall clock and the monotonic clock, in nanoseconds. All other times
+// in leases and blocks are readings of the monotonic clock.
 type leaseTime struct{ wall, mono int64 }
 
 // blockClosed replaces the units of a block that has ended, so that late requests find none.
@@ -91,8 +91,9 @@ func newLease(hash uint64, c *stint.Claim, bans bool) *lease {
 // contend for it.
 func newLeasedID(mark uint64) uint64 { return mark<<markShift | rand.Uint64()>>markBits }
 
-// take takes units from the block of the lease. It returns the block and how many units are left,
-// or nil if there is no live block with enough units. It also reports whether a renewal is due.
+// take takes units from the current block of the lease. It returns the block and how many units are
+// left, or nil if there is no live block with enough units. It also reports whether a renewal is
+// due.
 func (ls *lease) take(cost int64, now leaseTime) (b *leaseBlock, left int64, renew bool) {
 	b = ls.block.Load()
 	if b == nil || !b.live(now) {
@@ -122,9 +123,9 @@ func (ls *lease) latest() *leaseBlock {
 	return ls.block.Load()
 }
 
-// show fills in usages from the store's answer that granted the block. It subtracts the units left
-// in the block, and reduces ResetAfter by the age of the answer. A served request has used at
-// least its cost.
+// show fills in the usages from the store's answer that granted the block. It subtracts the units
+// left in the block, and reduces ResetAfter by the age of the answer. Used is at least cost, the
+// number of units that the request itself has used.
 func (b *leaseBlock) show(usages []stint.Usage, cost, left int64, now leaseTime) {
 	for i, u := range b.usages {
 		usages[i].Used = max(cost, u.Used-left)
@@ -157,11 +158,11 @@ func (b *leaseBlock) halfFree(limits []stint.Limit) bool {
 }
 
 // used returns the number of units taken. It may be too large for a moment, while a request that
-// took too many puts them back.
+// found too few units puts them back.
 func (b *leaseBlock) used() int64 { return b.granted - max(0, b.units.Load()) }
 
 // miss records that a request found too few units. It reports whether the previous such request
-// came at most length ago.
+// came at most the given length of time earlier.
 func (ls *lease) miss(cost int64, now leaseTime, length time.Duration) (again bool) {
 	if cost > ls.capacity {
 		return false // the request will never fit
@@ -179,8 +180,9 @@ const (
 	maxLease = time.Minute
 )
 
-// length returns the length of a block. It is short, because the block's units count for that much
-// longer, but long enough for a few round trips. It is at most half a window, and at most maxLease.
+// length returns the length of a block. The length is short, because the block's units count for
+// that much longer, but long enough for a few round trips. It is at most half of the shortest
+// window, and at most maxLease.
 func (ls *lease) length(roundTrip time.Duration) time.Duration {
 	d := max(ls.window/20, 4*roundTrip, minLease)
 	return min(d, maxLease, ls.window/2).Truncate(time.Microsecond)
@@ -191,12 +193,13 @@ type leasePlan struct {
 	units  int64
 	length time.Duration
 	low    int64 // renew when fewer units are left
-	lead   int64 // renew this much time before the end
+	lead   int64 // renew this many nanoseconds before the end
 }
 
-// plan measures the demand, and returns the block to request. Together with the units that the lease
-// still has, the block has units for about half of its length, so that few are tied up. It has units
-// for all of its length if these are few and the limits are half free. ls.mu must be held.
+// plan measures the demand, and returns the plan of the block to request. Together with the units
+// that the lease still has, the block covers the demand for about half of its length, so that few
+// units are tied up. If few units are enough for its whole length and the limits are half free, it
+// covers its whole length. ls.mu must be held.
 func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	p.length = ls.length(roundTrip)
 	total, halfFree := ls.spent+ls.missed.Load(), false
@@ -224,8 +227,8 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	return p
 }
 
-// usable returns how many units of the lease's blocks will be used before their end, at the present
-// rate.
+// usable returns how many units of the lease's blocks will be used before the blocks end, at the
+// current rate.
 func (ls *lease) usable(now leaseTime) (units int64) {
 	for _, b := range []*leaseBlock{ls.block.Load(), ls.following.Load()} {
 		if b != nil && b.live(now) {
@@ -237,8 +240,8 @@ func (ls *lease) usable(now leaseTime) (units int64) {
 }
 
 // count updates the rate, given the total number of units requested so far. It adopts an increase
-// at once if chance does not explain it. It follows other changes slowly, because a few requests at
-// the same moment prove little.
+// at once if the increase is too large to be chance. It follows other changes slowly, because a few
+// requests at the same moment prove little.
 func (ls *lease) count(total, cost int64, now leaseTime, length time.Duration) {
 	passed, fresh := now.mono-ls.countedAt, float64(total-ls.counted)
 	latest := fresh / seconds(max(passed, int64(length)/8))
@@ -263,12 +266,12 @@ func (ls *lease) expect(part float64, in time.Duration, cost int64) int64 {
 
 func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
 
-// leaseTable is a hash table of leases. Reading takes no lock. Each slot is a linked list, to which
-// leases are added only at the head. A reader at a removed lease still reaches the leases behind
-// it. Changes are made under leases.mu.
+// leaseTable is a hash table of leases. Reading takes no lock; changes are made under leases.mu.
+// Each slot is a linked list, to which leases are added only at the head. A reader at a removed
+// lease still reaches the leases behind it.
 type leaseTable struct {
 	heads []atomic.Pointer[lease] // their number is a power of two
-	shift uint                    // the index of a lease is its hash >> shift
+	shift uint                    // the slot of a lease is its hash >> shift
 	count int
 	most  int
 }
@@ -300,7 +303,7 @@ func (t *leaseTable) all() iter.Seq[*lease] {
 	}
 }
 
-// add adds a lease. It reports false if the table is full.
+// add adds a lease unless the table is full. It reports whether it did.
 func (t *leaseTable) add(ls *lease) bool {
 	if t.count >= t.most {
 		return false
@@ -322,21 +325,21 @@ func (t *leaseTable) remove(ls *lease) {
 	}
 }
 
-// leaseSketch remembers which requests went to the store, and when, so that requests that come only
-// once do not start leases. A slot holds half of a hash and a time. Of requests that share a slot,
-// only the last is remembered, so some leases start a little later.
+// leaseSketch remembers which claims without a lease the store has allowed, and when, so that a
+// claim that comes only once does not start a lease. Each slot holds half of a hash and a time. Of
+// the claims that share a slot, only the last is remembered, so some leases start a little later.
 type leaseSketch []atomic.Uint64
 
-// sketchBits is the number of bits by which the sketch shortens a time in nanoseconds, to ticks of
-// 65 µs. The number of ticks wraps around after three days: at worst, a request is then leased
-// unnecessarily.
+// sketchBits is the number of low bits that the sketch drops from a time in nanoseconds, which
+// leaves ticks of 65 µs. A time of more than a day and a half between two claims wraps around: at
+// worst, a lease is started unnecessarily.
 const sketchBits = 16
 
 func newLeaseSketch(leases int) leaseSketch {
 	return make(leaseSketch, 1<<bits.Len(uint(max(leases, 1024))))
 }
 
-// again records a request, and returns the time since the previous one, if that is remembered.
+// again records that a claim came, and returns the time since it last came, if that is remembered.
 func (s leaseSketch) again(hash uint64, now int64) (since int64, ok bool) {
 	tick := uint32(now>>sketchBits) | 1 // never zero: a zero tick marks an empty slot
 	old := s[hash&uint64(len(s)-1)].Swap(hash>>32<<32 | uint64(tick))

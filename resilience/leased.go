@@ -9,15 +9,15 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// leasedPart holds a request with several claims. Blocks of this process serve some of them, for
-// instance the claim on the organization. The store decides the rest, for instance the claim on the
-// user, in a separate request. The rest may be empty.
+// leasedPart divides up a request with several claims. Blocks of this process serve some of the
+// claims, for instance the one on the organization. The store decides the others, for instance the
+// one on the user, in a separate request. There may be no others.
 //
 // The units are taken from the blocks before the store is asked. If the request is then allowed, by
-// any source, the units count as used; otherwise they are put back. So whether the units are used
-// depends only on the answer to the caller, even if the store's answer is lost. They count from the
-// time at which they were taken, which is before the block's end. The caller may be answered after
-// the block's end, but at most a time budget after the units were taken.
+// the store or without it, the units count as used; otherwise they are put back. So whether they
+// are used depends only on the answer to the caller, even if the store's answer is lost. They count
+// as used when they were taken, which is before the block's end. The caller may be answered after
+// the block's end, but at most one time budget after the units were taken.
 type leasedPart struct {
 	leases *leases
 	whole  []stint.Claim
@@ -74,9 +74,9 @@ func (l *leases) takePart(r *stint.Request, now leaseTime) *leasedPart {
 	return p
 }
 
-// complete turns rest, the decision on the rest, into the decision on the whole request. If no
-// claims are left for the rest, rest must be an allowed decision. After an error or a denial,
-// complete puts the units back.
+// complete turns the decision on p.rest, or the error instead of it, into the decision on the whole
+// request. If p.rest is empty, the decision passed must be an allowed one. After an error or a
+// denial, complete puts the units back.
 func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision) {
 	if err != nil || !rest.Allowed {
 		for i := range p.taken {
@@ -101,8 +101,8 @@ func (p *leasedPart) complete(rest *stint.Decision, err error) (d stint.Decision
 }
 
 // charge sets the charge and the Denier of d, the decision on the whole request, from the decision
-// on the rest and from the blocks. If the request was allowed only because the store did not
-// answer, the rest has no charge. Then d has none either: the leased units stay used.
+// on p.rest and from the blocks. If p.rest was allowed only because the store did not answer, it
+// has no charge. Then d has none either, and the units from the blocks stay used.
 func (p *leasedPart) charge(d, rest *stint.Decision) {
 	claims, from := p.whole, rest.Charge.Data()
 	d.Charge.SetClaims(claims)
@@ -140,7 +140,7 @@ func (p *leasedPart) charge(d, rest *stint.Decision) {
 	}
 }
 
-// usages sets the usages of d from those of the rest and of the blocks. If the usages of the rest
+// usages sets the usages of d from those of the blocks and of the decision on p.rest. If the latter
 // are unknown, it sets none.
 func (p *leasedPart) usages(d, rest *stint.Decision) {
 	of := rest.Usages()
@@ -164,8 +164,8 @@ func (p *leasedPart) usages(d, rest *stint.Decision) {
 	}
 }
 
-// putBack puts back the units taken for a claim. They go into their block or, once the block has
-// ended, into the store, where the used units of the block are one charge.
+// putBack puts the units taken for a claim back into their block. If that block is no longer in
+// use, putBack gives them back to the store instead, as a refund of a part of the block's charge.
 func (p *leasedPart) putBack(i int) {
 	t, c := &p.taken[i], p.whole[i]
 	t.lease.mu.Lock()
@@ -183,10 +183,10 @@ func (p *leasedPart) putBack(i int) {
 	p.leases.stack.sender.add(&job{AmendCall: refund}, 0)
 }
 
-// amendLeased amends a charge that has leased claims. It amends leased claims in their blocks if
-// these still exist, and the others where they were charged. Once a block has ended, its used units
-// are one charge in the store, and settling a claim settles a part of that charge. Claims that
-// another process has leased are not settled.
+// amendLeased amends a charge that has leased claims. It settles leased claims in their blocks if
+// these still exist, and amends the other claims where they were charged. Once a block has ended,
+// its used units are one charge in the store, and settling a claim settles a part of that charge.
+// Claims that another process has leased are not settled.
 func (s *Stack) amendLeased(ctx context.Context, c stint.Charge, a stint.Amendment) (done stint.Amended, err error) {
 	if err := a.Validate(&c); err != nil {
 		return done, err

@@ -28,12 +28,12 @@ import (
 //
 // # Why limits are never exceeded
 //
-// The store stamps the units of a block at its own now + d, where d is the length of the lease, and
-// counts them from now until a window after the stamp. This process serves them only until d after
-// it sent the request. The store read its clock after the request was sent, so a unit is always
-// served before its stamp. It counts from before its use until more than a window after its use. So
-// all units that are used within one window are counted at the same time, and the store never lets
-// their sum exceed the limit.
+// The store stamps the units of a block with the time now + d by its own clock, where d is the
+// length of the lease, and counts them from now until a window after the stamp. This process serves
+// them only until d after it sent the request. The store read its clock after the request was sent,
+// so a unit is always served before its stamp. It counts from before its use until more than a
+// window after its use. So all units that are used within one window are counted at the same time,
+// and the store never lets their sum exceed the limit.
 //
 // A block ends when either the wall clock or the monotonic clock reaches its end. The monotonic
 // clock may stop while a machine is suspended, and the wall clock may be set back. A thousandth of
@@ -59,8 +59,8 @@ import (
 // A decision from memory reports the usage from the store's answer that granted the block, minus
 // the units that are left in the block.
 //
-// It is safe for concurrent use. Serving takes no locks unless a renewal is due. It allocates
-// nothing if the request has one claim with few limits.
+// It is safe for concurrent use. Serving takes no locks unless a renewal is due or the next block
+// takes over. It allocates nothing if the request has one claim with few limits.
 type leases struct {
 	stack *Stack
 	seed  maphash.Seed
@@ -96,8 +96,8 @@ func (l *leases) at(t time.Time) leaseTime {
 
 func (l *leases) distance() time.Duration { return time.Duration(l.roundTrip.Load()) }
 
-// serve answers a leasable request with one claim from its block, and reports whether it did. It
-// fills in d, which must be a zero decision.
+// serve tries to answer a leasable request that has a single claim, using units from the block of
+// the claim's lease. It reports whether it did. It fills in d, which must be a zero decision.
 func (l *leases) serve(r *stint.Request, d *stint.Decision, asked time.Time) bool {
 	_, ls := l.find(r, 0)
 	if ls == nil {
@@ -137,9 +137,8 @@ func (l *leases) take(ls *lease, cost int64, now leaseTime) (b *leaseBlock, left
 	return ls.take(cost, now)
 }
 
-// served records that a request of the given cost was made under a lease; the argument served
-// reports whether the lease served it. It renews the lease if renew is set or if requests keep
-// finding too few units.
+// served records that a request of the given cost was made under a lease, and whether the lease
+// served it. It renews the lease if renew is set or if requests keep finding too few units.
 func (l *leases) served(ls *lease, cost int64, served, renew bool, now leaseTime) {
 	if !served && ls.miss(cost, now, ls.length(l.distance())) {
 		renew = true
@@ -189,8 +188,8 @@ func (l *leases) learn(r *stint.Request, d *stint.Decision, asked time.Time) {
 	}
 }
 
-// begin starts the lease of a claim, unless since, the time since the previous request, is longer
-// than the lease's length.
+// begin starts the lease of a claim, unless the previous request came longer ago than the lease's
+// length.
 func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, now leaseTime) {
 	c := &r.Claims[claim]
 	ls := newLease(hash, c, r.Bans != nil && !c.Shared)
@@ -215,8 +214,8 @@ func (l *leases) begin(r *stint.Request, claim int, hash uint64, since int64, no
 	l.renew(ls, now)
 }
 
-// measure updates the round-trip time to the store. The estimate rises faster than it falls,
-// because a renewal that is late costs more than one that is early.
+// measure updates the estimate of the round-trip time to the store. The estimate rises faster than
+// it falls, because a renewal that is late costs more than one that is early.
 func (l *leases) measure(took int64) {
 	old := l.roundTrip.Load()
 	next := max(took, 1)
@@ -245,9 +244,9 @@ func (l *leases) renew(ls *lease, now leaseTime) {
 }
 
 // renewNow asks the store for the next block, and returns the earliest time of the next renewal.
-// due is the time at which the renewal became due; in a busy process, renewNow may start later.
-// This delay counts as part of the measured round trip, up to a total of a quarter of the block's
-// length.
+// due is the time at which the renewal became due; in a busy process, renewNow may start later. The
+// delay counts as part of the measured round trip, but does not raise that above a quarter of the
+// block's length.
 func (l *leases) renewNow(ls *lease, due leaseTime) (after int64) {
 	asked := time.Now() // before anything else, because the block's length counts from here
 	sent := l.at(asked)
@@ -335,7 +334,7 @@ func (l *leases) replace(ls *lease, b *leaseBlock) {
 	}
 }
 
-// giveBack gives the unused units of a block back to the store. After a reset the store ignores
+// giveBack gives the unused units of a block back to the store. After a reset, the store ignores
 // them, because the block's charge is from an earlier generation.
 func (l *leases) giveBack(b *leaseBlock, used int64) {
 	settle := stint.Amendment{Kind: stint.AmendSettle, Cost: used}
@@ -345,7 +344,7 @@ func (l *leases) giveBack(b *leaseBlock, used int64) {
 // tend runs when the timer of a lease fires. Depending on the time, it does one of these:
 //
 //   - It renews the block if that is due and no request has done so.
-//   - It gives back the units of a block that has ended.
+//   - It replaces a block that has ended, and gives back the unused units of that block.
 //   - It ends a lease that has had no block and no request for some time.
 //
 // The timer may have been set again while tend waited for the lock, so tend may find nothing to do.
@@ -377,8 +376,8 @@ func (l *leases) tend(ls *lease) {
 	ls.timer.Reset(time.Duration(next - now.mono))
 }
 
-// settleClaim settles claim i of a charge, which must be a leased claim, in the block that served
-// it. done reports whether it did, and known whether the claim was settled before.
+// settleClaim settles the leased claim i of a charge in the block that served it. done reports
+// whether it did. If it did not, known reports whether the claim had already been settled.
 func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, known bool) {
 	claim := &c.Claims()[i]
 	for _, bans := range []bool{false, true} {
@@ -392,7 +391,7 @@ func (l *leases) settleClaim(c *stint.Charge, i int, a *stint.Amendment) (done, 
 
 // settle settles claim i of a charge in the block of a lease, and reports whether it did. If the
 // cost rises by more than the block has left, or if the amendment sets costs by limit name, settle
-// ends the block, and the store settles the claim.
+// ends the block, so that the store can settle the claim.
 func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) bool {
 	claim, settled := &c.Claims()[i], &l.stack.ledger.settled
 	ls.mu.Lock()
@@ -419,8 +418,8 @@ func (l *leases) settle(ls *lease, c *stint.Charge, i int, a *stint.Amendment) b
 }
 
 // commanded ends the leases that a reset or a ban affects. A [stint.CommandGiveBack] affects none:
-// it gives back used units, and if the store can distinguish the unused units of a lease, it does
-// not give them back.
+// it gives back used units, and leaves the unused units of leases alone if the store can tell them
+// from used ones.
 func (l *leases) commanded(c *stint.Command) {
 	if c.Kind == stint.CommandUnban || c.Kind == stint.CommandGiveBack {
 		return

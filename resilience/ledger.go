@@ -45,8 +45,8 @@ type ledger struct {
 	// Each heartbeat of countInstances begins an epoch. safe is the epoch of the last successful
 	// heartbeat: answers of earlier epochs came before that heartbeat.
 	epoch, safe  atomic.Uint32
-	replaced     chan *record // records whose state has another generation than before
-	anyCommanded atomic.Int64 // when an unknown subject was last reset, banned or unbanned
+	replaced     chan *record // records whose first state has a new generation
+	anyCommanded atomic.Int64 // when a subject whose name is unknown was last reset, banned or unbanned
 }
 
 // The IDs of local charges contain the mark of their process: the charge of another process must
@@ -77,14 +77,14 @@ type record struct {
 	subject, scope string
 	counts         []count
 	at             int64  // answers with an earlier time of the store's clock are outdated
-	heard          int64  // when the newest answer came
+	heard          int64  // when the newest answer arrived
 	generation     uint32 // generation of the first state in the newest answer
 	state          string // the name of the limits that the first state counts
 	touched        uint64 // value of stripe.locked when the record was last needed
 	born           int64
-	resetAt        int64            // when the record was last reset, even in part, or a command was announced
+	resetAt        int64            // when a command last reset some limits, or was last announced
 	epoch          uint32           // epoch of the newest answer
-	replaced       int64            // when the state got another generation; 0 once that is handled
+	replaced       int64            // when the first state got a new generation; 0 once that is handled
 	debts          []*debt          // in the order in which their units were granted
 	named          map[string]*debt // by request ID
 	owing          bool             // whether there is something to charge
@@ -109,13 +109,13 @@ func newLedger(c *Config) (*ledger, error) {
 // nextCall returns the number of the first request of the next call to the store. The other
 // requests of the call have the following numbers. A debt that is charged along with a request has
 // the number of that request. The store decides the requests of a call in order, and all their
-// answers have the same time. So an answer counts those charges of its call whose numbers are at
-// most its own.
+// answers have the same time. So the answer to a request counts those charges of the same call
+// whose numbers are at most that of the request.
 func (l *ledger) nextCall() uint64 { return l.calls.Add(maxBatch) }
 
 func (l *ledger) close() {
 	l.closed.Store(true)
-	_ = l.bans.Close() // Close of a store in memory never fails
+	_ = l.bans.Close() // closing a memory store never fails
 }
 
 func (l *ledger) identify(c *stint.Claim) (s *stripe, key uint64) {
@@ -130,7 +130,8 @@ func (l *ledger) identify(c *stint.Claim) (s *stripe, key uint64) {
 // locked is a set of stripes, with one bit for each.
 type locked [stripes / 64]uint64
 
-// lock takes the locks of all claims, in the order of the stripes, to avoid deadlocks.
+// lock locks the stripes of all claims, and returns the set of these stripes. It locks them in
+// ascending order, to avoid deadlocks.
 func (l *ledger) lock(claims []stint.Claim) (set locked) {
 	for i := range claims {
 		n := maphash.String(l.seed, claims[i].Subject) % stripes
@@ -187,8 +188,8 @@ type item struct {
 	cost  int64 // 1 for a place, whatever the claim costs
 }
 
-// each iterates over the limits of claims. It skips limits without a count, and those under which
-// the claim has no cost.
+// each returns an iterator over the limits of claims. It skips limits without a count, and those
+// under which the claim has no cost.
 func (l *ledger) each(claims []stint.Claim) iter.Seq[item] {
 	return func(yield func(item) bool) {
 		k := 0
@@ -219,7 +220,7 @@ func (l *ledger) make(claims []stint.Claim, now int64) {
 }
 
 // evict examines a few records of a stripe, and removes the one that has used the smallest part of
-// its limits. It prefers to remove records that owe nothing.
+// its limits. It prefers records that owe nothing and were not reset recently.
 func (l *ledger) evict(s *stripe, now int64) {
 	const among = 8
 	seen, victim, least := 0, uint64(0), math.Inf(1)
@@ -255,7 +256,7 @@ func (l *ledger) evict(s *stripe, now int64) {
 	l.records.Add(-1)
 }
 
-// used returns the largest used fraction of any limit of the record.
+// used returns the used fraction of the record's fullest limit.
 func (r *record) used(now int64) (most float64) {
 	for i := range r.counts {
 		c := &r.counts[i]
@@ -264,7 +265,8 @@ func (r *record) used(now int64) (most float64) {
 	return most
 }
 
-// of returns the count of a limit, or nil. i is the index at which the count is expected.
+// of returns the count of a limit, or nil if there is none. i is the index at which the count is
+// expected.
 func (r *record) of(l *stint.Limit, i int) *count {
 	if r == nil {
 		return nil
@@ -291,7 +293,7 @@ func (l *ledger) count(r *record, limit *stint.Limit, i int) *count {
 	return c
 }
 
-// follow applies the Max and Burst of a request's limit to its count.
+// follow updates a count to the Max and Burst of the limit in a request.
 func (l *ledger) follow(c *count, limit *stint.Limit) {
 	if c.Max == limit.Max && c.Burst == limit.Burst {
 		return

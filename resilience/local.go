@@ -11,11 +11,11 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// outageRetry is the reported RetryAfter if only the store can allow the request.
+// outageRetry is the RetryAfter that is reported if only the store can allow the request.
 const outageRetry = time.Second
 
-// decide decides a request without the store. If it admits a request that was sent, it returns an
-// open debt, because a late answer may show whether the store has charged the request.
+// decide decides a request without the store. If it admits a request that was sent to the store, it
+// returns an open debt, because a late answer may show whether the store has charged the request.
 //
 // There are no bookings without the store: a request with [stint.ModeReserve] that would have to
 // wait is denied.
@@ -87,7 +87,8 @@ func (l *ledger) deny(d *stint.Decision) {
 	}
 }
 
-// grant admits a request. It returns the open debt of a request that was sent, otherwise nil.
+// grant admits a request. If the request was sent to the store, grant returns its open debt,
+// otherwise nil.
 func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64) *debt {
 	data, usages, age := d.Charge.Data(), d.Usages(), r.Terms().Age
 	data.Fallback, data.Now = true, l.wall(now)
@@ -112,7 +113,7 @@ func (l *ledger) grant(r *stint.Request, d *stint.Decision, sent bool, now int64
 	}
 	id := r.ID != "" && contract.Charges(&r.Claims[0])
 	if id = id || r.Hold > 0; r.Hold > 0 && !sent && !l.mayAdd(l.find(&r.Claims[0])) {
-		data.Hold = 0 // the units are charged in a group, and not held
+		data.Hold = 0 // the units are charged in a group, so they cannot be held
 	}
 	switch {
 	case sent:
@@ -203,8 +204,8 @@ func (l *ledger) banned(r *stint.Request) (d stint.Decision, err error) {
 	return stint.Decision{}, nil
 }
 
-// noRoom has a limit that denies everything. banned peeks under it. strike makes a request under
-// it, because the denial of that request counts toward a ban.
+// noRoom has a single limit, which denies everything. banned peeks under it. strike takes under it,
+// because only a denied take counts toward a ban.
 var noRoom = []stint.Limit{{Max: 0, Window: time.Second}}
 
 // strike counts a denial toward a ban. If that leads to a ban, strike adds the ban to the decision.

@@ -8,9 +8,9 @@ import (
 )
 
 // meter is the level of a limit that refills, in weights as defined in docs/rules.md. stored is the
-// level in the store, for all processes. local is the weight of the units that this process was
-// granted and that the store does not count. Processes divide the capacity that stored leaves free.
-// A refill lowers stored first. If stored reaches 0, each process lowers its local by its share of
+// level in the store, for all processes. local is the weight of those units granted to this process
+// that the store has not counted. The processes divide up the capacity that stored leaves free. A
+// refill lowers stored first. If stored reaches 0, each process lowers its local by its share of
 // the rest of the refill.
 type meter struct {
 	stored, local int64
@@ -47,7 +47,7 @@ func (c *count) given(d time.Duration) int64 {
 	return int64(low)
 }
 
-// after returns the time at which weight is refilled, if the refill begins at t.
+// after returns the time at which the given weight has been refilled, if the refill begins at t.
 func (c *count) after(t, weight int64) int64 {
 	ticks := min(ceilDiv(weight, c.rate), int64(maxAhead)/int64(time.Microsecond)/c.tick)
 	return (c.ticks(t) + ticks) * c.tick * int64(time.Microsecond)
@@ -58,7 +58,7 @@ func (c *count) ticks(t int64) int64 { return t / (c.tick * int64(time.Microseco
 // weight returns the weight of units, at most MaxUnits.
 func (c *count) weight(units int64) int64 { return min(units, stint.MaxUnits/c.unit) * c.unit }
 
-// metered returns the meter, updated to now.
+// metered returns the meter, updated to now. It creates the meter if there is none.
 func (c *count) metered(now int64) *meter {
 	if c.meter == nil {
 		c.meter = &meter{at: now}
@@ -81,11 +81,11 @@ func (c *count) meterLeft(t int64) int64 {
 	return ceilDiv(c.capacity-ceilDiv(m.stored, c.unit), instances) - ceilDiv(m.local, c.unit)
 }
 
-// meterFits returns the earliest time at which the meter allows cost, if no units are granted or
-// given back before that time.
+// meterFits returns the earliest time at which the meter has room for cost units, if no units are
+// granted or given back before then.
 func (c *count) meterFits(cost int64) int64 {
 	m, instances := c.meter, c.ledger.instances()
-	// If the level in the store is at most stored units, the share of this process covers cost.
+	// This process's share covers the cost if the level in the store is at most `stored` units.
 	stored := c.capacity - instances*(cost+ceilDiv(m.local, c.unit)-1) - 1
 	if instances == 1 {
 		return c.after(m.at, m.stored+m.local-(c.capacity-cost)*c.unit)
@@ -132,8 +132,8 @@ func (c *count) drain(units, at, now int64, stored bool) {
 	}
 }
 
-// lower subtracts weight from m.stored, but leaves at least the weight of bookings, because booked
-// units are not refilled before the booked time.
+// lower subtracts the given weight from m.stored, but leaves at least the weight of bookings,
+// because booked units are not refilled before the booked time.
 func (c *count) lower(m *meter, weight, now int64) {
 	least := int64(0)
 	if booked := c.others.bookedUntil - c.bookedFor(); booked > now && c.others.booked > 0 {
@@ -159,13 +159,14 @@ func (c *count) unraise(units, at, now int64) {
 // parameters of [count.hear].
 func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64, now int64) {
 	m := c.metered(now)
-	// The level equals the amount that is refilled until the reset, unless the log ends later.
+	// The level is the weight that is refilled until the reset, unless the log takes longer to
+	// empty.
 	ahead := min(u.ResetAfter, maxAhead) + time.Duration(c.tick)*time.Microsecond - 1
 	stored := c.given(ahead)
 	if c.Algorithm != stint.AlgorithmBucket {
 		stored = min(stored, c.weight(u.Used))
 	}
-	// Answers with the same time may come in any order. The highest level counts all charges.
+	// Answers with the same time may arrive in any order. The highest level counts all charges.
 	if at == c.heard.at {
 		stored = max(stored, m.stored)
 	}

@@ -15,8 +15,8 @@ import (
 // outageLog logs when the store is lost and when it is back. It does not log each decision.
 //
 // An outage begins with the first call that fails. It ends when no call has failed for a second and
-// then a probe succeeds. So it ends even without requests, and a store that fails and recovers many
-// times a second has one outage. This bounds the log to these messages:
+// then a probe succeeds. So it ends even without requests, and if a store fails and recovers many
+// times a second, that is a single outage. This bounds the log to these messages:
 //
 //   - one when an outage begins
 //   - one every logEvery while it lasts
@@ -63,9 +63,9 @@ const (
 
 func (n *outageLog) failures() int64 { return n.decisions.Load() + n.others.Load() }
 
-// failed counts a failed call in counter, and logs the first failure of an outage. claim is the
-// claim of the call, or nil. mode is the failure mode that decides, or "" if the call is not a
-// decision.
+// failed counts a failed call in counter, and logs the first failure of an outage. claim is a claim
+// of the call, or nil. mode is the failure mode that decides the request, or "" if the call is not
+// a decision.
 func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *stint.Claim, mode string) {
 	n := &s.outage
 	if cause.Kind == stint.KindMigrating {
@@ -82,8 +82,8 @@ func (s *Stack) failed(cause *stint.StoreError, counter *atomic.Int64, claim *st
 		default:
 		}
 	}
-	// In errorMode, the failed call may be for a rule in shadow, where the error affects no caller.
-	// So a failure in another mode is a better example.
+	// In errorMode, the failed call may be for a rule in shadow mode, where the error affects no
+	// caller. So a failure in another mode is a better example.
 	if e := n.example.Load(); claim != nil && (e == nil || e.mode == errorMode && mode != errorMode) {
 		n.example.Store(&failedCall{mode: mode, key: label.Short(claim.Key()), limit: label.List(claim.Limits)})
 	}
@@ -105,8 +105,8 @@ func (n *outageLog) logLost() {
 	n.logFault("stint: the store is unavailable: it ", false)
 }
 
-// logFault logs that the store is unavailable, what is wrong with it, and how to fix it. For a
-// store that does not answer in time, answers reports whether it answers pings.
+// logFault logs that the store is unavailable, what is wrong with it, and how to fix it. The
+// parameter answers matters only if calls time out: it reports whether the store answers pings.
 func (n *outageLog) logFault(message string, answers bool) {
 	cause := n.lasting()
 	fault := errkind.FaultOf(errkind.Diagnose(cause, answers))
@@ -176,7 +176,7 @@ func (s *Stack) watchOutage() {
 
 // untilBack waits for the end of an outage. It logs from time to time that the outage continues. It
 // logs at once if the store rejects our credentials, or if calls keep failing after only a warning
-// was logged. It returns the total number of failed calls when the outage ended.
+// was logged. It returns the total number of calls that had failed by then.
 func (s *Stack) untilBack() int64 {
 	n := &s.outage
 	for seen := n.failures(); ; {
@@ -247,7 +247,7 @@ func (s *Stack) probe() error {
 	return err
 }
 
-// suspect checks whether an outage has begun that no request has noticed yet, and logs it.
+// suspect checks whether an outage has begun that no request has noticed yet, and logs it if so.
 func (s *Stack) suspect() {
 	if !s.outage.watched.Load() {
 		s.noteFailure(s.probe(), nil)

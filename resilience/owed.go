@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// owed holds the units of a limit that this process was granted and that the store has not counted,
-// or may not have counted.
+// owed holds the units that were granted to this process under a limit, if the store has not
+// counted them or may not have counted them.
 type owed struct {
 	parts []owedPart // the oldest first
 	// charged holds recent charges. Answers that the store gave before a charge do not count it.
@@ -19,10 +19,10 @@ type owed struct {
 }
 
 // owedPart counts units that were granted without the store in one part of the window, between the
-// times from and at. uncharged is the number of units that are not known to be charged. due is the
-// number of these that will be charged as a group but are not a debt yet. first is when the first
-// of the due units was granted. In a limit that refills, units that have left the window may still
-// count: they are all in the oldest part.
+// times `from` and `at`. uncharged is the number of units that are not known to be charged. due is
+// the number of these that will be charged as a group but are not a debt yet. first is when the
+// first of the due units was granted. Under a limit that refills, units that have left the window
+// may still count: they are all in the oldest part.
 type owedPart struct{ uncharged, due, from, at, first int64 }
 
 type charged struct {
@@ -137,8 +137,8 @@ func (o *owed) after(at int64, call uint64, arrived, now int64) (units, weight i
 	return units, weight
 }
 
-// owe counts units that this process was granted without the store at the given time; see grant.
-// now is read under the lock, so it never decreases from one call to the next.
+// owe counts units that were granted to this process without the store at the given time; see
+// [count.grant]. now is read under the lock, so it never decreases from one call to the next.
 func (c *count) owe(units, at, now int64) {
 	if units <= 0 {
 		return
@@ -154,8 +154,8 @@ func (c *count) owe(units, at, now int64) {
 	p.uncharged, p.at = p.uncharged+units, now
 }
 
-// unowe subtracts units from those that are owed but not due, in the part of the window that
-// contains the time granted. It returns how many it subtracted.
+// unowe subtracts units that were granted at the given time from those that are owed but not due.
+// It returns how many it subtracted.
 func (c *count) unowe(units, granted int64) int64 {
 	p := c.owedAt(granted)
 	if p == nil {
@@ -198,8 +198,8 @@ func (c *count) cancel(units, from, to int64) int64 {
 // time of the charge by the store's clock, and call is the number of its answer. truth is the
 // number of units that stay charged: the others will be given back, so the meter no longer counts
 // them. The store's meter also leaves out units that were refilled, before the charge or since.
-// refilled is the duration of that refill. It lowers the level in the store, not the level of the
-// units that are still owed.
+// refilled is the duration of that refill, which lowered the level in the store and not the level
+// of the units that are still owed.
 func (c *count) repaid(units, truth, granted, at int64, call uint64, now int64, refilled time.Duration) {
 	if units = c.unowe(units, granted); units == 0 {
 		return

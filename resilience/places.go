@@ -11,7 +11,7 @@ import (
 )
 
 // holder has a place under a concurrency limit. until is the time at which it loses the place,
-// unless a heartbeat arrives earlier.
+// unless a heartbeat arrives before then.
 type holder struct {
 	id     uint64
 	until  int64
@@ -44,8 +44,8 @@ func (c *count) hold(id uint64, now int64, stored bool) {
 	}
 }
 
-// places iterates over the concurrency limits under which a charge took a place, with the holder of
-// each place. The holder is nil if the charge no longer holds the place.
+// places returns an iterator over the concurrency limits under which a charge took a place, with
+// the holder of each place. The holder is nil if the charge no longer holds the place.
 func (l *ledger) places(c *stint.Charge, now int64) iter.Seq2[*count, *holder] {
 	return func(yield func(*count, *holder) bool) {
 		defer l.unlock(l.lock(c.Claims()))
@@ -83,7 +83,7 @@ func (l *ledger) unanswered(c *stint.Charge, left time.Duration) {
 }
 
 // released removes the places of a charge if an amendment gives them up. It reports whether it
-// removed any, and for how long a heartbeat may still arrive.
+// removed any, and for how long an unanswered heartbeat may still arrive.
 func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void time.Duration) {
 	if a.Kind != stint.AmendRelease && contract.Total(&a) > 0 {
 		return false, 0
@@ -99,8 +99,8 @@ func (l *ledger) released(c *stint.Charge, a stint.Amendment) (held bool, void t
 }
 
 // beat records a heartbeat of a local charge. stored is the store's charge, if there is one. later
-// reports that the heartbeat cannot be sent before the store has charged the debt o. In that case,
-// beat remembers the usage that the heartbeat of a hold reports.
+// reports whether the heartbeat must wait until the store has charged the debt o. If so, and if the
+// heartbeat is that of a hold, beat remembers the usage that it reports.
 func (l *ledger) beat(o *debt, c *stint.Charge, a stint.Amendment) (stored stint.Charge, later bool) {
 	defer l.unlock(l.lock(o.subjects))
 	if o.hold == 0 {

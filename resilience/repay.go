@@ -107,8 +107,8 @@ func partOf(store, local *stint.Charge) stint.Charge {
 	return store.Part(numbers...)
 }
 
-// forget clears the counts of limits that are reset, with everything owed under them. It returns
-// the debts that are being charged.
+// forget clears the counts of the limits that a reset names, and everything owed under them. It
+// returns the debts that are being charged.
 func (l *ledger) forget(c *stint.Command) (flying []*debt) {
 	claims := commandClaims(c)
 	defer l.unlock(l.lock(claims))
@@ -165,7 +165,7 @@ func giveUp(calls []*owedCall) {
 	}
 }
 
-// end records the outcome of the call. Only the first call of end has an effect.
+// end records the outcome of the call. Only the first call to end has an effect.
 func (c *owedCall) end() {
 	if !c.ended.CompareAndSwap(false, true) {
 		return
@@ -184,8 +184,8 @@ func (c *owedCall) end() {
 	l.later.finish(due)
 }
 
-// collect extends the slice calls with calls that charge a record's debts, and returns the result.
-// It stops when there are sendMost calls.
+// collect appends to the given slice calls that charge a record's debts, and returns the result. It
+// stops when there are sendMost calls.
 func (l *ledger) collect(rec *record, now int64, calls []*owedCall) []*owedCall {
 	if !rec.owing {
 		return calls
@@ -296,8 +296,8 @@ func (l *ledger) request(o *debt, now int64) (r stint.Request, ok bool) {
 // has refilled all of them. The result is at most the time since the grant. The oldest units are
 // refilled first. So the weight that is left of a debt is the local level minus the weight of all
 // newer units. If a debt may have been charged, units that certainly were not charged count as
-// newer. The reason is that since the charge, the refill has lowered the store's level, and not the
-// level of the uncharged units.
+// newer, because the refill since the charge has lowered the store's level and not the level of the
+// uncharged units.
 func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) time.Duration {
 	newer, before := c.owed.due(), !o.sent
 	for _, d := range rec.debts {
@@ -316,8 +316,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	truth, units := o.left(c, claim), c.cost(claim)
 	left := c.weight(truth) - max(c.metered(now).local-c.weight(newer), 0)
 	left = max(min(left, c.given(time.Duration(now-o.from))), 0)
-	// rest is the weight of the units beyond truth. The store gives it back, if it still counts
-	// there.
+	// rest is the weight of the units in excess of truth. The store gives them back only if they
+	// still count there.
 	switch age, rest := now-o.seen(), c.weight(units-truth); {
 	case c.Algorithm == stint.AlgorithmBucket:
 		left += min(rest, c.given(time.Duration(age)))
@@ -330,8 +330,8 @@ func (c *count) givenBack(rec *record, o *debt, claim *stint.Claim, now int64) t
 	return time.Duration(left/c.rate*c.tick) * time.Microsecond
 }
 
-// left returns how many units a claim of the debt will count under a limit once the debt is charged
-// and its pending amendments are made.
+// left returns how many units will count under a limit for a claim of the debt, once the debt is
+// charged and its pending amendments are made.
 func (o *debt) left(c *count, claim *stint.Claim) int64 {
 	units := c.cost(claim) - o.back
 	for _, j := range o.pending {
@@ -345,13 +345,13 @@ func (o *debt) left(c *count, claim *stint.Claim) int64 {
 }
 
 // meterLife returns how long a unit may count in a limit that refills, if others may have used the
-// refilled units. It is four times the time of a full refill.
+// refilled units. It is four times as long as a full refill takes.
 func meterLife(m *stint.Limit) int64 {
 	return int64(m.Window) * min(4*max(ceilDiv(m.Capacity(), max(m.Max, 1)), 1), int64(maxAhead/stint.MaxWindow))
 }
 
-// collectSome returns calls that charge debts, up to one batch. It begins with the subjects after
-// those of the previous batch.
+// collectSome returns at most one batch of calls that charge debts. It begins with the subjects
+// after those of the previous batch.
 func (l *ledger) collectSome() (calls []*owedCall) {
 	now := l.now()
 	for range l.stripes {

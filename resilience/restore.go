@@ -11,20 +11,20 @@ import (
 	"github.com/stint-limiter/stint/internal/keypart"
 )
 
-// A store loses state if it is flushed, if it restarts from an old copy, if a replica that lagged
-// takes over, or if it evicts a state. Every answer reports the usage of all processes. So the
-// processes send the store the last answers that they got before the loss. The store charges only
-// the units that it lacks, so the same usage may be sent in any order and more than once.
+// A store loses state if it is flushed, if it restarts from an old copy, if a lagging replica takes
+// over, or if it evicts a state. Every answer reports the usage of all processes. So the processes
+// send the store the last answers that they got before the loss. The store charges only the units
+// that it lacks, so the same usage may be sent in any order and more than once.
 //
 // The next heartbeat notices a loss: see [driver.Presence]. Answers since the last heartbeat may
 // have come after the loss, so for each limit the last answer before that heartbeat is kept, too.
-// If a state was evicted, the next answer about it has another generation. The same happens after a
+// If a state was evicted, the next answer about it has a new generation. The same happens after a
 // reset, but a reset is announced.
 
 // answer holds the usage that the store reported for a limit: others is the number of units used by
-// other processes, until is when the last of them stops counting, and arrived is when the answer
-// arrived. Both times are by the ledger's clock. In the field heard of a count, and under a limit
-// with a meter, others includes the units of this process.
+// other processes, `until` is the time at which the last of these units stops counting, and arrived
+// is the time at which the answer arrived. Both times are by the ledger's clock. In [count.heard],
+// and under a limit with a meter, others includes the units of this process.
 type answer struct{ others, until, arrived int64 }
 
 const (
@@ -41,13 +41,13 @@ const (
 	// lostParts is the maximum number of calls that send the grants of this process under one
 	// limit.
 	lostParts = 4
-	// restoreTries is the number of attempts to send a batch, if the store accepts nothing of it.
+	// restoreTries is the number of attempts to send a batch of which the store accepts nothing.
 	restoreTries = 3
 )
 
 // keep saves the newest answers about a record, before the next answer replaces them. It saves only
-// answers that came before any loss that is still to be noticed: those of an epoch before safe or
-// of another generation. The lock of the record's stripe must be held.
+// answers that came before any loss that has yet to be noticed: those from an epoch before safe, or
+// of an earlier generation. The lock of the record's stripe must be held.
 func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	if rec.replaced == 0 && (replaced || rec.epoch < l.safe.Load()) { // save at most once per heartbeat
 		counts := false
@@ -70,7 +70,7 @@ func (l *ledger) keep(rec *record, replaced bool, now int64) {
 	rec.epoch = l.epoch.Load()
 }
 
-// last returns the newest answer. If there is no meter, the field others of the result is the
+// last returns the newest answer. Without a meter, the answer's field `others` is replaced by the
 // current estimate.
 func (c *count) last() answer {
 	a := c.heard.answer
@@ -110,14 +110,14 @@ type lostCount struct {
 type part struct{ until, units int64 }
 
 // outdated reports whether an answer or a grant made at the time `since` is outdated, because the
-// subject was reset later, or so shortly before that the announcement may have come late. The lock
-// of the record's stripe must be held.
+// subject was reset after that time, or shortly before it: the announcement of the reset may have
+// come late. The lock of the record's stripe must be held.
 func (l *ledger) outdated(rec *record, since int64) bool {
 	at := max(rec.resetAt, l.anyCommanded.Load())
 	return at > 0 && since < at+int64(resetTime)
 }
 
-// lost extends the slice all with the usage that a record's limits had before a loss, and returns
+// lost appends to the given slice the usage that a record's limits had before a loss, and returns
 // the result. It uses only answers that arrived at or after `since`. The lock of the record's
 // stripe must be held.
 func (l *ledger) lost(rec *record, since, now int64, all []lostCount) []lostCount {
@@ -168,8 +168,8 @@ func (l *ledger) own(rec *record, c *count, now int64) (own []part) {
 	return own
 }
 
-// lostAll returns the usage that limits had before a loss, for at most maxLost limits: those with
-// the largest used shares of their capacity, the largest first.
+// lostAll returns the usage that limits had before a loss, for at most maxLost limits: those that
+// have used the largest share of their capacity, in descending order of that share.
 func (l *ledger) lostAll() (all []lostCount) {
 	now := l.now()
 	for i := range l.stripes {
@@ -214,8 +214,8 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 	return all
 }
 
-// requests extends the given list with calls that make the store count at least the lost usage, and
-// returns the result. It adds none if the limit has been reset in the meantime. In a sliding
+// requests appends to the given slice calls that make the store count at least the lost usage, and
+// returns the result. It appends none if the limit has been reset in the meantime. In a sliding
 // window, units granted to this process count as long as they would have without the loss. All
 // units granted to other processes count as long as the newest of them.
 func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driver.Call {
@@ -238,8 +238,8 @@ func (l *ledger) requests(lost *lostCount, now int64, to []*driver.Call) []*driv
 	if sliding && used > 0 {
 		add(now - lost.until + int64(limit.Window))
 	}
-	// Go through the units from the newest on: units that the store has charged since the loss
-	// count as the newest.
+	// Start with the newest units, because units that the store has charged since the loss count as
+	// the newest.
 	each := (len(own) + lostParts - 1) / lostParts
 	for i, p := range slices.Backward(own) {
 		used += p.units

@@ -16,7 +16,7 @@ import (
 
 // sender sends debts to the store, and amendments that no caller waits for, in batches. It repeats
 // each debt until the debt is charged or has left its windows, and each amendment until it is made
-// or its time is over; see sender.add.
+// or its time runs out; see [sender.add].
 type sender struct {
 	stack *Stack
 
@@ -94,7 +94,7 @@ func (s *sender) charge() {
 }
 
 // send sends a batch of debts. n is the number of debts that it sent. ok reports whether the store
-// charged any of them, or whether there were none.
+// charged any of them, or there were none to send.
 func (s *sender) send(ctx context.Context) (n int, ok bool) {
 	l := s.stack.ledger
 	if s.stack.store.refused(opTake) != nil {
@@ -131,8 +131,8 @@ func (s *sender) close() {
 	s.logDropped()
 }
 
-// logDropped logs that charges, settlements or releases were dropped, so that they will not reach
-// the store. It logs only if there are any, and at most once every logEvery.
+// logDropped logs how many charges, settlements and releases were dropped and will thus never reach
+// the store. It logs only if there are any, and at most once per logEvery.
 func (s *sender) logDropped() {
 	l := s.stack.ledger
 	if n := l.dropped.Load() + s.dropped.Load(); n > 0 && l.now() >= s.nextDropped {
@@ -142,8 +142,8 @@ func (s *sender) logDropped() {
 	}
 }
 
-// refund gives back a charge that the store made for a caller that was not admitted. It waits a
-// moment, so that the answers of the same call are counted first.
+// refund gives back a charge that the store made but that no caller will use. It waits a moment, so
+// that the answers of the same call are counted first.
 func (s *sender) refund(c stint.Charge, heard bool) {
 	j := &job{AmendCall: driver.AmendCall{Charge: c, Amendment: stint.Amendment{Kind: stint.AmendSettle}}}
 	j.done = func(stint.Amended) { s.stack.ledger.returned(&c, heard, j.sent) }
@@ -216,7 +216,7 @@ func (s *sender) work() {
 	}
 }
 
-// try makes the amendments of jobs. Jobs that fail are queued again until their time is over.
+// try makes the amendments of jobs. Jobs that fail are queued again until their time runs out.
 func (s *sender) try(jobs []*job) {
 	t := s.stack
 	ctx, cancel := context.WithTimeout(t.life, sendTime)

@@ -9,9 +9,9 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// amended records that a charge of the store was amended. charged is the cost that remains charged.
-// sent is the time at which the amendment was sent: an answer that arrived later may already
-// reflect it.
+// amended records that a charge made by the store was amended. charged is the cost that remains
+// charged. sent is the time at which the amendment was sent: an answer that arrived later may
+// already reflect it.
 func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64) {
 	now, dropped := l.now(), max(contract.Total(&a)-charged, 0)
 	defer l.unlock(l.lock(c.Claims()))
@@ -37,8 +37,8 @@ func (l *ledger) amended(c *stint.Charge, a stint.Amendment, charged, sent int64
 	}
 }
 
-// wasReset reports whether a charge made at the given time was reset. The time is exact only to a
-// microsecond.
+// wasReset reports whether the limit was reset after a charge made at the given time, which is
+// exact only to the microsecond.
 func (c *count) wasReset(at int64) bool { return at+int64(time.Microsecond) <= c.since }
 
 // raise counts the units by which an amendment raises a charge, before the store has charged them.
@@ -56,12 +56,12 @@ func (l *ledger) raise(c *stint.Charge, a stint.Amendment) (charged func(stint.A
 }
 
 // whenRaised returns a function to call when the store has charged a raise that was counted at the
-// time now.
+// time `now`.
 func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(stint.Amended) {
 	c.SetClaims(copied(c.Claims()))
 	return func(done stint.Amended) {
 		later, dropped := l.now(), int64(0)
-		if done.Changed { // a limit that refills may not take the whole raise
+		if done.Changed { // a limit that refills might not take the whole raise
 			dropped = max(contract.Total(&a)-done.Charged, 0)
 		}
 		defer l.unlock(l.lock(c.Claims()))
@@ -81,7 +81,7 @@ func (l *ledger) whenRaised(c stint.Charge, a stint.Amendment, now int64) func(s
 }
 
 // stillIn returns how many of the units charged at the given time are certain to still count under
-// a limit now. Both at and now are by the store's clock.
+// a limit. Both times are in microseconds, by the store's clock.
 func stillIn(r *stint.Limit, units, at, now int64) int64 {
 	window, begin := r.Window.Microseconds(), int64(0)
 	if r.Algorithm == stint.AlgorithmFixed || r.Algorithm == stint.AlgorithmCalendar {

@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/internal/errkind"
 )
 
-// Stack is a [stint.Store] that stays fast and reliable over a store that is far away, slow or
-// down.
+// Stack is a [stint.Store] that stays fast and reliable even if the store below it is far away,
+// slow or down.
 type Stack struct {
 	config  Config
 	denials *denyCache // nil if switched off
@@ -43,7 +43,7 @@ var (
 	_ driver.Announcer = (*Stack)(nil)
 )
 
-// New puts a stack on a store:
+// New returns a stack on top of a store:
 //
 //	redis, err := redisstore.Open(ctx, redisstore.Config{URL: "redis://localhost:6379/0"})
 //	...
@@ -98,7 +98,7 @@ func New(store driver.BatchStore, c Config) (*Stack, error) {
 }
 
 // Take implements [stint.Store]. A request is answered by the first of these that can: the deny
-// cache, a lease, the store within the time budget, this process without the store.
+// cache, a lease, the store within the time budget, or this process without the store.
 func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, err error) {
 	// Answers from memory do not use a question, which would make them take 50% longer.
 	leased := s.leases != nil && leasable(&r)
@@ -133,9 +133,9 @@ func (s *Stack) Take(ctx context.Context, r stint.Request) (d stint.Decision, er
 	return d, nil
 }
 
-// serve answers a leasable request from memory, and reports whether it did. If the request has
-// several claims, it may serve only some of them. Then part.rest has the claims that the store must
-// decide.
+// serve tries to answer a leasable request from memory, and reports whether it did. If the request
+// has several claims, serve may take units for only some of them. Then part.rest has the claims
+// that the store must decide.
 func (s *Stack) serve(r *stint.Request, d *stint.Decision, asked time.Time) (part *leasedPart, served bool) {
 	if len(r.Claims) == 1 {
 		return nil, s.leases.serve(r, d, asked)
@@ -247,9 +247,10 @@ func (s *Stack) ask(ctx context.Context, q *question) (sent *waiter, err error) 
 	if r.Terms().Lease > 0 {
 		budget = max(budget, r.Terms().Lease/2) // no caller waits, and a block that comes so late is still useful
 	}
-	// A caller whose deadline is earlier than the end of the budget gets its answer a little late.
-	// A missed deadline of that kind does not mean that the store is slow. Clients may be able to
-	// choose the deadline, and must not be able to bypass the store with a short one.
+	// A caller's deadline that is earlier than the end of the budget is ignored, so the answer may
+	// come a little late. Missing such a deadline would not mean that the store is slow. And
+	// clients may be able to choose the deadline: they must not be able to bypass the store with a
+	// short one.
 	deadline := q.asked.Add(budget)
 	if s.starting() { // a store that is not connected yet is not down
 		deadline = later(deadline, s.start.Add(startTime))
@@ -355,7 +356,7 @@ func (s *Stack) Close() error {
 	return nil
 }
 
-// run calls the function what in a new goroutine, unless the stack has been closed.
+// run calls the given function in a new goroutine, unless the stack has been closed.
 func (s *Stack) run(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -82,7 +82,7 @@ type configState struct {
 }
 
 type storeState struct {
-	// Name is "memory", or the URL of Redis without its password.
+	// Name is "memory", or the Redis URL without the password.
 	Name string `json:"name"`
 	// Breaker, BreakerSettings and Instances are set only for a shared store.
 	Breaker         resilience.BreakerState `json:"breaker,omitempty"`

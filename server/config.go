@@ -21,13 +21,13 @@ import (
 )
 
 // Config configures a [Server]. Addresses are host:port; an empty address disables the listener. A
-// token file has one token per line, optionally after the name of its holder: "alice: 8a9f7d1b…".
+// token file has one token per line, optionally with its holder's name: "alice: 8a9f7d1b…".
 type Config struct {
 	// Policies is the path of a file or a directory, as in [config.Load]. If it is empty, built-in
 	// limits apply to every client: 600 requests a minute, up to 1200 at once, and 10,000 an hour.
 	Policies string
-	// Store is "memory", or the URL of Redis as in package redisstore. If it is empty, the policies
-	// set the store; their default is memory. Redis need not be reachable when the server starts.
+	// Store is "memory", or a Redis URL as in package redisstore. If it is empty, the policies set
+	// the store; their default is memory. Redis need not be reachable when the server starts.
 	Store string
 	// StorePrefix is the prefix of every key in Redis; see redisstore.Config.Prefix. If it is
 	// empty, the policies set the prefix; their default is "stint".
@@ -301,8 +301,8 @@ func (c *Config) storeOf(read *config.Config) string {
 var errNoRoutes = errors.New("the gateway has no routes; " +
 	"want Config.Gateway.Routes, or gateway.routes in Config.Policies")
 
-// accept returns an error if c has a gateway, but sets no routes, and the policies in read set none
-// either.
+// accept returns an error if c has a gateway, and neither c nor the policies that were read set any
+// routes.
 func (c *Config) accept(read *config.Config) error {
 	if c.Gateway != nil && len(c.Gateway.Routes) == 0 && len(read.Gateway.Routes) == 0 {
 		return errNoRoutes

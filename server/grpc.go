@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// maxMessage is the maximum size of a message in bytes. Messages from Envoy have a few hundred
-	// bytes.
+	// maxMessage is the maximum size of a message in bytes. Messages from Envoy are a few hundred
+	// bytes long.
 	maxMessage = 256 << 10
 	// streamWindow is the maximum number of bytes in flight to the server in one call, and
 	// connWindow is the maximum in all calls of a connection together. These flow-control windows
@@ -30,9 +30,9 @@ const (
 	// millisecond, that happens above 250,000 calls per second.
 	maxStreams = 250
 	// streamWorkers is the number of goroutines that wait for calls. If each call had a new
-	// goroutine, that goroutine would have to grow its stack, which takes a sixth of the CPU time
-	// of the process. The stacks of the waiting goroutines use a few megabytes. When all of them
-	// are busy, gRPC starts a new goroutine for each further call.
+	// goroutine, growing its stack would take a sixth of the process's CPU time. The stacks of the
+	// waiting goroutines use a few megabytes. When all of them are busy, gRPC starts a new
+	// goroutine for each further call.
 	streamWorkers = 256
 	// pingEvery is the minimum interval between pings from the same client.
 	pingEvery = 5 * time.Second
