@@ -16,15 +16,16 @@ import (
 
 // Files names the files that a TLS client reads. An empty name means no file.
 type Files struct {
-	// CA contains the CA certificates that verify the server's certificate. They replace the
-	// system's CA certificates.
+	// CA is the file with the CA certificates that verify the server's certificate. They replace
+	// the system's CA certificates.
 	CA string
-	// Cert contains the client's own certificate with its chain. Key contains the private key.
+	// Cert is the file with the client's own certificate and its chain. Key is the file with the
+	// private key.
 	Cert, Key string
 }
 
 // Check returns an error if only one of Cert and Key is set. cert and key are the names of the two
-// settings, for the error.
+// settings, for the error message.
 func (f Files) Check(cert, key string) error {
 	switch {
 	case f.Cert != "" && f.Key == "":
@@ -65,9 +66,9 @@ func (f Files) Apply(c *tls.Config) error {
 	return nil
 }
 
-// Again reads the files into a copy of c, the TLS configuration of a client. before is the last
-// good configuration, or nil. Again also returns an error if the new certificate must not replace
-// the certificate in before; see [Replaces].
+// Again returns a copy of c, the TLS configuration of a client, after reading the files into it.
+// before is the last good configuration, or nil. Again also returns an error if the new certificate
+// must not replace that of the last good configuration; see [Replaces].
 func (f Files) Again(c, before *tls.Config) (*tls.Config, error) {
 	c = c.Clone()
 	if err := f.Apply(c); err != nil {
@@ -115,8 +116,8 @@ func Valid(name string, leaf *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// Replaces returns an error if the certificate of the old configuration (was) is valid, and the
-// certificate of the new configuration (is) is not. It returns nil if was is nil, or if one of the
+// Replaces returns an error if the old certificate, in was, is valid at the time now but the new
+// certificate is not. It returns nil if there is no old configuration, or if one of the
 // configurations has no certificate. name is the name of the new certificate's file.
 func Replaces(name string, was, is *tls.Config, now time.Time) error {
 	if was == nil || len(was.Certificates) == 0 || len(is.Certificates) == 0 {
@@ -137,14 +138,14 @@ const (
 	KeyParameter  = "key_file"
 )
 
-// FromQuery returns the files that the parameters of a URL name.
+// FromQuery returns the files that are named in the parameters of a URL.
 func FromQuery(q url.Values) Files {
 	return Files{CA: q.Get(CAParameter), Cert: q.Get(CertParameter), Key: q.Get(KeyParameter)}
 }
 
-// AddTo returns a URL with the files added to its parameters. text is the original URL. If override
-// is true, the files replace files that text already names; a certificate is always replaced
-// together with its key. If text is not a URL, AddTo returns it unchanged.
+// AddTo returns text, a URL, with the files added to its parameters. If the URL already names a
+// file, that file is replaced if override is true, and stays otherwise; a certificate is always
+// replaced together with its key. If text is not a URL, AddTo returns it unchanged.
 func (f Files) AddTo(text string, override bool) string {
 	u, err := url.Parse(text)
 	if err != nil || f == (Files{}) {

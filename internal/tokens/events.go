@@ -2,8 +2,9 @@ package tokens
 
 import "bytes"
 
-// events splits server-sent events that arrive in pieces of any size. It writes the data of each
-// event to a Scanner, which it resets after the event.
+// events splits a stream of server-sent events, which arrives in pieces of any size. It writes the
+// data of the events to a Scanner, which it resets after each event, but it skips events that
+// cannot contain token counts.
 type events struct {
 	json  *Scanner
 	count int64 // number of events whose data is an object
@@ -11,7 +12,7 @@ type events struct {
 	held    []byte // the beginning of an incomplete event, to be read with the next piece
 	line    lineState
 	field   int  // number of bytes of "data:" read in the line so far
-	cr      bool // the last byte was a carriage return; if a line feed follows, it belongs to the same end of line
+	cr      bool // the last byte was a carriage return; a line feed after it ends the same line
 	atEvent bool // at the beginning of an event
 	object  int8 // 1 if the data of the event is an object, -1 if it is not, 0 if unknown
 }
@@ -27,8 +28,8 @@ const (
 const dataField = "data:"
 
 const (
-	// maxSkip is the maximum number of bytes that skip examines in one call, so that a piece with
-	// many events is not scanned repeatedly.
+	// maxSkip is the maximum number of bytes that skip examines in one call. Without it, skip might
+	// examine the rest of a long piece again for each event.
 	maxSkip = 4 << 10
 	// maxHeld is the maximum number of bytes of an event that are held.
 	maxHeld = 1 << 10
@@ -56,9 +57,10 @@ func (e *events) flush() {
 	e.held = nil
 }
 
-// read processes the next piece. If hold is true and the piece ends with a short part of an event
-// that cannot contain token counts, read holds that part until the rest arrives. If the rest cannot
-// contain token counts either, the event is then skipped, which is much cheaper than scanning it.
+// read processes the next piece. If hold is true and the piece ends inside an event that is still
+// short and shows no sign of token counts, read holds the event's beginning until the rest arrives.
+// If the rest cannot contain token counts either, the event is skipped, which is much cheaper than
+// scanning it.
 func (e *events) read(p []byte, hold bool) {
 	for i := 0; i < len(p); {
 		if e.atEvent && !e.cr {
@@ -103,8 +105,8 @@ func (e *events) read(p []byte, hold bool) {
 }
 
 // skip skips complete events at the beginning of a piece if they cannot contain token counts; see
-// [Pointers.before]. It returns the length of these events in bytes, and whether nothing in the
-// piece can contain token counts. The check is cheap, and most events have no counts.
+// [Pointers.before]. It returns their length in bytes, and whether all of the piece is known to
+// contain no token counts. The check is cheap, and most events have no counts.
 func (e *events) skip(p []byte) (end int, all bool) {
 	size := len(p)
 	if cr := bytes.IndexByte(p, '\r'); cr >= 0 {

@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// Format locates numbers in the requests and responses of an API. Both are JSON, and JSON pointers
-// identify the values. For responses, an entry without a slash at the beginning is the name of a
-// header field or a trailer.
+// Format says where the requests and responses of an API contain token counts and other values.
+// Both are JSON, and JSON pointers identify the values. For responses, an entry that does not begin
+// with a slash is the name of a header field or a trailer.
 type Format struct {
 	// Max lists the members of a request that limit the tokens of one answer. Choices lists those
 	// that set the number of answers.
 	Max, Choices []string
 	// Model lists the members of a request that name the model. If the request has none of them,
-	// the model is the path segment after the segment ModelAfter, up to a colon. If ModelAfter is
-	// "", the path is not read.
+	// the model is the path segment after the one named ModelAfter, up to a colon. If ModelAfter is
+	// "", the path is not used.
 	Model      []string
 	ModelAfter string
-	// Input, Output and Cached list the members of a response that count tokens. If a member has
-	// several values, the last one is used. Members whose pointers end in the same name have the
-	// same number, which is counted once; numbers with different names are added up. The name
-	// prompt_tokens counts as input_tokens, and completion_tokens as output_tokens, because
-	// OpenAI's APIs use both. Cached tokens are a part of Input.
+	// Input, Output and Cached list the members of a response that count tokens. If a member occurs
+	// several times, as in a stream, its last value is used. Members whose pointers end in the same
+	// name are taken to contain the same number, which is counted once; numbers with different
+	// names are added up. The name prompt_tokens counts as input_tokens, and completion_tokens as
+	// output_tokens, because OpenAI's APIs use both. Cached tokens are a part of Input.
 	Input, Output, Cached []string
 }
 
 // Presets returns the formats of well-known APIs, by name. They also fit compatible APIs.
 func Presets() map[string]Format {
-	// Anthropic sends the tokens of the prompt in the first event of a stream, and the generated
-	// tokens at the end. The number of generated tokens in the first event is not read: it is
-	// always 1, and not a count.
+	// Anthropic sends the number of prompt tokens in the first event of a stream, and the number of
+	// generated tokens at the end. The first event also has a number of generated tokens, but it is
+	// only a placeholder, and is not read.
 	anthropic := func(names ...string) (pointers []string) {
 		for _, name := range names {
 			pointers = append(pointers, "/message/usage/"+name, "/usage/"+name)
@@ -72,8 +72,8 @@ func Presets() map[string]Format {
 // Names returns the sorted names of the presets.
 func Names() []string { return slices.Sorted(maps.Keys(Presets())) }
 
-// modelIn returns the model in a path: the text between the segment whose name is given by after
-// and the next slash or colon. It returns "" if there is none, or if after is "".
+// modelIn returns the model in a path: the text between the segment named by the argument after and
+// the next slash or colon. It returns "" if the path has no such segment, or if the argument is "".
 func modelIn(path, after string) string {
 	if after == "" {
 		return ""
@@ -94,6 +94,6 @@ func lastName(place string) string {
 	return name
 }
 
-// sameNames maps names to the names that other APIs of OpenAI use for the same numbers. Some
-// servers send both in one response.
+// sameNames maps names to the names that other OpenAI APIs use for the same numbers. Some servers
+// send both in one response.
 var sameNames = map[string]string{"prompt_tokens": "input_tokens", "completion_tokens": "output_tokens"}

@@ -18,8 +18,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 	if !r.config.Inject {
 		return body, false
 	}
-	// edit is a change to the body: at is the offset of the bytes to replace, size is their number,
-	// and with is their replacement.
+	// edit replaces size bytes of the body with a text, starting at an offset.
 	type edit struct {
 		at   int64
 		size int

@@ -1,6 +1,6 @@
 package tokens
 
-// Known describes the token usage of a request whose usage is known before the decision, as in the
+// Known describes what is known about the token usage of a request before the decision, as in the
 // replay of a log.
 type Known struct {
 	// Used is the usage of the request. Found reports whether it is known.
@@ -14,8 +14,8 @@ type Known struct {
 	// If Whole and Failed are true and Used is unknown, nothing is charged.
 	Whole, Failed bool
 
-	// Counted is set when a policy counts the tokens of the request. Unpriced is set when that
-	// policy has no price for the model.
+	// Package policy sets Counted if a policy counts the tokens of the request, and Unpriced if
+	// that policy has no price for the model.
 	Counted, Unpriced bool
 }
 

@@ -25,7 +25,7 @@ type Meter struct {
 	events   *events // nil if the response is not an event stream
 	values   []int64 // value of each number in Rules.numbers; -1 if unknown
 	inflater *io.PipeWriter
-	inflated chan struct{} // closed when the goroutine of inflate has ended
+	inflated chan struct{} // closed when the goroutine that inflate started has ended
 }
 
 // Meter returns a new meter, for one response.
@@ -46,7 +46,7 @@ func (r *Rules) Meter() *Meter {
 	return m
 }
 
-// Begin processes the header of a response. It is called once, before the body.
+// Begin processes the header of a response. Call it once, before the first Write.
 func (m *Meter) Begin(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,7 +92,8 @@ func (m *Meter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Trailer processes the header of a response again after the body, when it contains the trailers.
+// Trailer processes the header of a response again after the body, because it then contains the
+// trailers.
 func (m *Meter) Trailer(h http.Header) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -128,8 +129,8 @@ func (m *Meter) End() Counts {
 	return m.counts()
 }
 
-// emptyEvents is the assumed maximum number of events of a stream that contain no token: those at
-// the beginning and the end, and those that keep the connection open.
+// emptyEvents is the assumed maximum number of events without tokens in a stream: those at the
+// beginning and the end, and those that keep the connection open.
 const emptyEvents = 16
 
 // SoFar returns a lower bound for the usage so far: the counts in the response, but at least one

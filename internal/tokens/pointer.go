@@ -20,7 +20,7 @@ type Pointers struct {
 	root   *node
 	depth  int    // depth of the deepest pointer
 	maxKey int    // length of the longest key in bytes, with every character escaped
-	common []byte // a substring of all names in which pointers end
+	common []byte // a substring of the last name of every pointer, or empty
 	rare   int    // the index of the rarest letter of common
 	folded bool   // whether case is ignored
 }
@@ -33,8 +33,8 @@ func (p *Pointers) child(n *node, key []byte) *node {
 	return n.children[fold(string(key))]
 }
 
-// fold folds the case of a name as package encoding/json does to compare names: servers in Go
-// accept "Max_Tokens" for "max_tokens".
+// fold folds the case of a name the way package encoding/json does when it compares names: servers
+// written in Go accept "Max_Tokens" for "max_tokens".
 func fold(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
 // NewFolded is like [NewPointers], but ignores the case of names.
@@ -50,8 +50,8 @@ func NewFolded(texts ...string) (*Pointers, error) {
 	return p, err
 }
 
-// before returns the length of a prefix of text that cannot contain the name in which a pointer
-// ends. The check is cheap. The prefix ends before any letter that is written as an escape, such as
+// before returns the length of a prefix of text that cannot contain the last name of any pointer.
+// The check is cheap. The prefix ends before any letter that is written as an escape, such as
 // \u0061, because a name may be written with such escapes.
 func (p *Pointers) before(text []byte) int {
 	if len(p.common) == 0 {
@@ -86,7 +86,7 @@ func commonPart(a, b string) (longest string) {
 	return longest
 }
 
-// rarest returns the index of the letter that is rarest in English.
+// rarest returns the index of the letter of text that is rarest in English.
 func rarest(text string) int {
 	const letters = "zjqxkvbpygwfmucldrhsnioate" // from rarest to most frequent in English
 	for _, c := range letters {

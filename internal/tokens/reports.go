@@ -32,7 +32,7 @@ type Reports struct {
 
 // StartReports starts to report the usage of a response. The argument hold is the time after which
 // the response's hold expires without a heartbeat. read returns the charge, or a part of it, and
-// the heartbeat: an amendment that reports the usage until now. read is not called after Stop.
+// the heartbeat: an amendment that reports the usage so far. read is not called after Stop.
 func StartReports(ctx context.Context, store stint.Store, hold time.Duration,
 	read func() (stint.Charge, stint.Amendment)) *Reports {
 	r := &Reports{ctx: context.WithoutCancel(ctx), store: store, every: hold / 3, read: read, at: time.Now()}
@@ -81,8 +81,8 @@ func (r *Reports) look() {
 	}
 }
 
-// news reports whether there is usage to report. Usage above the last report is reported as soon as
-// it is also above the charge, and otherwise when the next report is due.
+// news reports whether there is usage to report now: under some limit, the usage has grown since
+// the last report, and either it exceeds the charged cost or the next report is due.
 func (r *Reports) news(c *stint.Charge, costs stint.Costs) bool {
 	due := time.Since(r.at) >= r.every
 	claims := c.Claims()

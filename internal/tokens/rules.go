@@ -27,7 +27,7 @@ const (
 )
 
 // These constants are the names of budgets that count a single quantity. All other budgets count
-// tokens by their weights.
+// weighted tokens.
 const (
 	InputName  = "input_tokens"
 	OutputName = "output_tokens"
@@ -96,7 +96,8 @@ const (
 	isCached
 )
 
-// field is a header field of a response. The slot is the index of its number in Rules.numbers.
+// field is a response header field that contains a number. slot is the index of that number in
+// Rules.numbers.
 type field struct {
 	name string
 	slot int
@@ -180,16 +181,16 @@ func (r *Rules) Body() int64 { return r.config.Body }
 // Counts holds numbers of tokens. A negative number means unknown.
 type Counts struct {
 	Input, Output, Cached int64
-	// Events is the number of events of a stream whose data is an object; -1 if the response was
-	// not a stream.
+	// Events is the number of a stream's events whose data is an object; -1 if the response was not
+	// a stream.
 	Events int64
 	// Model is the model of the request; "" if it is unknown.
 	Model string
 }
 
-// Estimate estimates the usage of a request from the beginning of its body and the length of the
-// whole body, which is below 0 if unknown. If the body is not a JSON object, the input is 0 and the
-// output is the default.
+// Estimate estimates the usage of a request. head is the beginning of its body, and length is the
+// length of the whole body, or negative if unknown. If the body is not a JSON object, the input is
+// 0 and the output is the default.
 func (r *Rules) Estimate(path string, head []byte, length int64) Counts {
 	most, choices := int64(-1), int64(1)
 	model, several, object := "", false, false
@@ -254,8 +255,8 @@ func (r *Rules) Units(c Counts, name string) int64 {
 	return r.config.Weights.of(input-cached, output, cached, 1)
 }
 
-// of returns the sum of the counts multiplied by their rates, divided by per. It rounds the result
-// up.
+// of returns the sum of the counts multiplied by their rates, divided by per and rounded up, but at
+// most [stint.MaxUnits].
 func (r Rates) of(input, output, cached int64, per uint64) int64 {
 	var high, low uint64
 	for _, part := range [...][2]int64{{input, r.Input}, {output, r.Output}, {cached, r.Cached}} {
@@ -282,7 +283,8 @@ func multiply(a, b int64) int64 {
 	return int64(low)
 }
 
-// Number parses a JSON number as a count. It rounds fractions up.
+// Number parses a non-negative JSON number as a count. It rounds fractions up, and returns at most
+// [stint.MaxUnits].
 func Number(value []byte) (int64, bool) {
 	if len(value) == 0 || value[0] < '0' || value[0] > '9' || bytes.ContainsAny(value, "xX_") {
 		return 0, false // also rejects "inf", and "0x10", which [strconv.ParseFloat] accepts

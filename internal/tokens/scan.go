@@ -9,10 +9,10 @@ import (
 // maxText is the maximum length in bytes of a number or string that a Scanner reports.
 const maxText = 256
 
-// Scanner finds the values of JSON pointers in text that arrives in pieces of any size. It reports
-// each value as soon as the value is complete. A value is a number, a literal, a string (as
-// written, with its quotes), or the bracket that opens an object or array. Values longer than 256
-// bytes are not reported.
+// Scanner finds the values that JSON pointers refer to, in text that arrives in pieces of any size.
+// It reports each value as soon as the value is complete. A value is a number, a literal, a string
+// (as written, with its quotes), or the bracket that opens an object or array. Values longer than
+// 256 bytes are not reported.
 //
 // The text may consist of several documents, one after the other. If a document is an array, each
 // of its elements is also a document. After a syntax error, the text is ignored until the next
@@ -49,15 +49,15 @@ type state uint8
 const (
 	atValue      state = iota // a value follows
 	atKey                     // a key or the end of the object follows
-	inKey                     // in the quotes of a key
+	inKey                     // inside a key
 	inKeyEscape               // after a backslash in a key
 	atColon                   // a colon follows
 	afterValue                // a comma or the end of the object or array follows
-	inText                    // in the quotes of a reported string
+	inText                    // inside a reported string
 	inTextEscape              // after a backslash in a reported string
 	inWord                    // in a number or literal
 	inOther                   // in a skipped object or array
-	inString                  // in the quotes of a string that is not reported
+	inString                  // inside a string that is not reported
 	inStringEscape
 	lost // after a syntax error
 )
@@ -137,8 +137,8 @@ func (s *Scanner) word(p []byte, i int) int {
 // endsWord is true for the bytes that end a number or a literal.
 var endsWord = [256]bool{' ': true, '\t': true, '\n': true, '\r': true, ',': true, ']': true, '}': true}
 
-// mark processes c, the byte at offset at. c is the first byte of a key or value, or a punctuation
-// mark, but not white space.
+// mark processes c, which is a punctuation mark or the first byte of a key or value. The argument
+// at is its offset.
 func (s *Scanner) mark(c byte, at int64) {
 	switch s.state {
 	case atKey:
@@ -253,9 +253,10 @@ func (s *Scanner) report() {
 	s.leaf = -1
 }
 
-// collect scans a key or a reported string, starting at p[i]. It stops after the backslash of an
-// escape or after the closing quote, or earlier if p ends or is long. The argument most is the
-// maximum length of s.text. collect returns the index of the first byte that it has not processed.
+// collect scans a key or a reported string, starting at p[i]. It stops after the closing quote or
+// the backslash of an escape, or else at the end of p or after 2*maxText bytes. The argument most
+// is the maximum length of s.text. collect returns the index of the first byte that it has not
+// processed.
 func (s *Scanner) collect(p []byte, i, most int) int {
 	piece := p[i:min(i+2*maxText, len(p))] // limited, so that many escapes do not cause many scans of all of p
 	end := bytes.IndexByte(piece, '"')
@@ -288,8 +289,8 @@ func (s *Scanner) collect(p []byte, i, most int) int {
 	return i + 1
 }
 
-// keep appends a piece of a key or value to s.text. If the result would be longer than most, keep
-// sets s.long instead.
+// keep appends a piece of a key or value to s.text. The argument most is the maximum length of
+// s.text; if it would be exceeded, keep sets s.long instead.
 func (s *Scanner) keep(piece []byte, most int) {
 	if len(s.text)+len(piece) > most {
 		s.long = true
@@ -313,7 +314,8 @@ func (s *Scanner) member() *node {
 	return s.pointers.child(s.inner().node, []byte(key))
 }
 
-// skip scans the rest of an object or array that is skipped, up to the next string.
+// skip scans the rest of a skipped object or array, starting at p[i]. It stops inside the next
+// string, after the closing bracket or at the end of p, and returns the index where it stopped.
 func (s *Scanner) skip(p []byte, i int) int {
 	for ; i < len(p); i++ {
 		switch p[i] {
@@ -332,8 +334,8 @@ func (s *Scanner) skip(p []byte, i int) int {
 	return i
 }
 
-// skipString scans the rest of a string that is not reported. It scans each byte at most twice,
-// even if the string has many escapes.
+// skipString scans the rest of a string that is not reported, starting at p[i], and returns the
+// index where it stopped. It scans each byte at most twice, even if the string has many escapes.
 func (s *Scanner) skipString(p []byte, i int) int {
 	for {
 		end := bytes.IndexByte(p[i:], '"') + i

@@ -1,5 +1,5 @@
-// Package whatwg interprets the target of a request in the same way as applications with a WHATWG
-// URL parser. Most servers on Node, Deno and Bun are such applications:
+// Package whatwg interprets a request target the way applications with a WHATWG URL parser do. Most
+// servers on Node, Deno and Bun are such applications:
 //
 //	new URL(request.url, "http://application").pathname
 //

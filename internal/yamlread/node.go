@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Counter bounds the number of values that are read. If aliases repeat a value, it counts once for
-// each alias. A Counter with a Max is ready to use.
+// Counter bounds the number of values that are read. A value counts again for each alias that
+// repeats it. A Counter with a Max is ready to use.
 type Counter struct {
 	Max  int
 	seen int
@@ -47,13 +47,13 @@ func IsTagged(n *yaml.Node) bool { return n.Style&yaml.TaggedStyle != 0 }
 type Key struct {
 	// Node is the key as written in the file. Name is the key after aliases are resolved.
 	Node, Name *yaml.Node
-	// Merge reports that the key is the merge key, "<<".
+	// Merge reports whether the key is the merge key, "<<".
 	Merge bool
-	// First is the earlier key with the same name, or nil.
+	// First is the first of the earlier keys with the same name, or nil if there is none.
 	First *yaml.Node
 }
 
-// IsName reports whether the key is text that can be a name.
+// IsName reports whether the key can be a name: a scalar that is not null, empty or tagged.
 func (k *Key) IsName() bool {
 	return k.Name.Kind == yaml.ScalarNode && !IsNull(k.Name) && k.Name.Value != "" && !IsTagged(k.Name)
 }

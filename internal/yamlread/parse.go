@@ -49,7 +49,8 @@ func Parse(text []byte) ([]Document, *SyntaxError) {
 	}
 }
 
-// parseNext reads the next document. Some inputs make the library panic; parseNext recovers.
+// parseNext reads the next document. Some inputs make the YAML library panic; parseNext turns the
+// panic into an error.
 func parseNext(decoder *yaml.Decoder, n *yaml.Node) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -70,7 +71,7 @@ var (
 	controlCode   = regexp.MustCompile(`[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]`)
 )
 
-// hints lists messages of the library with hints about their usual causes.
+// hints lists some of the YAML library's messages, with hints about their usual causes.
 var hints = []struct{ message, hint string }{
 	{"did not find expected alphabetic or numeric character", `a text that begins with * or & needs quotes, as in "*.example.com"`},
 	{"mapping values are not allowed in this context", `a text with ": " in it needs quotes; keys of one mapping are indented alike`},
@@ -83,7 +84,8 @@ var hints = []struct{ message, hint string }{
 	{"found unexpected end of stream", "a quote is not closed"},
 }
 
-// syntaxError adds the position and a hint to an error of the library.
+// syntaxError turns an error from the YAML library into a SyntaxError: it finds the line and, for
+// some errors, adds a hint.
 func syntaxError(text []byte, err error) *SyntaxError {
 	if tab := indentingTab.FindIndex(text); tab != nil {
 		return &SyntaxError{Line: lineAt(text, tab[0]), Message: "a tab in the indentation; want spaces"}
@@ -93,7 +95,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 		return &SyntaxError{Line: 1, Message: err.Error()}
 	}
 	message := parts[2]
-	line, _ := strconv.Atoi(parts[1]) // 0 if the message has no line
+	line, _ := strconv.Atoi(parts[1]) // 0 if the message has no line number
 	if anchor := unknownAnchor.FindStringSubmatch(message); anchor != nil {
 		return &SyntaxError{
 			Line:    lineAt(text, bytes.Index(text, []byte("*"+anchor[1]))),
@@ -106,7 +108,7 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	for _, h := range hints {
 		if message == h.message {
 			if strings.HasPrefix(message, "did not find expected ") && !strings.HasSuffix(message, "character") {
-				line++ // the library counts the lines of these errors from 0
+				line++ // in these errors, the library counts lines from 0
 			}
 			message += ": " + h.hint
 			break
@@ -115,10 +117,10 @@ func syntaxError(text []byte, err error) *SyntaxError {
 	return &SyntaxError{Line: min(max(1, line), lineAt(text, len(text))), Message: "not YAML: " + message}
 }
 
-// lineAt returns the line of the byte at index i. It returns 1 if i is negative.
+// lineAt returns the number of the line that contains the byte at index i, or 1 if i is negative.
 func lineAt(text []byte, i int) int { return 1 + bytes.Count(text[:max(0, i)], []byte("\n")) }
 
-// invalidAt returns the index of the first byte that is not UTF-8, or -1.
+// invalidAt returns the index of the first byte that is not valid UTF-8, or -1.
 func invalidAt(text []byte) int {
 	for i := 0; i < len(text); {
 		c, n := utf8.DecodeRune(text[i:])
