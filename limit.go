@@ -26,7 +26,7 @@ const (
 	// does. It admits at most 2·Max in any Window.
 	AlgorithmFixed
 	// AlgorithmConcurrency admits Max holders at once. A holder that sends no heartbeat keeps its
-	// place for one Window. A request takes one place whatever its cost.
+	// place for one Window. A request takes one place, whatever its cost.
 	AlgorithmConcurrency
 	// AlgorithmCalendar counts in days, weeks, months or years of the calendar. It admits at most
 	// Max in each period. The length of Window selects the period: 24 hours, 7 days, 31 days or 366
@@ -54,7 +54,7 @@ const (
 	MaxWindow = 366 * 24 * time.Hour
 	// MaxBurst is the largest burst of a sliding limit, as a multiple of Max.
 	MaxBurst = 100
-	// MaxLimits is the largest number of limits of one claim.
+	// MaxLimits is the maximum number of limits in one claim.
 	MaxLimits = 16
 )
 
@@ -85,7 +85,7 @@ type Limit struct {
 	// package resilience is in use. The limit stays strict across all processes. However, all units
 	// of a block count from the time at which it is taken, even those that the process later gives
 	// back unused. A process that cannot reach the store denies requests once its block is used up
-	// or has ended. Leased is for sliding, fixed and calendar limits.
+	// or has expired. Leased is for sliding, fixed and calendar limits.
 	Leased bool
 	// HoldThrough makes the limit hold the estimate of a request with [Request.Hold] until it is
 	// settled, even if the window is not longer than the hold. So the estimates in flight never
@@ -163,8 +163,8 @@ func (l Limit) From(weekday time.Weekday) Limit {
 	return l.starting(calendar.Week, (int(weekday)+6)%7+1)
 }
 
-// starting returns the limit with periods that begin on the given day. If window is not the window
-// of the limit, or if day is 0, the result is invalid.
+// starting returns the limit with periods that begin on the given day. If window is not the limit's
+// window, or if day is 0, the result is invalid.
 func (l Limit) starting(window time.Duration, day int) Limit {
 	l.Start = -1 // refused by Validate
 	if l.Window == window && day != 0 {
@@ -491,7 +491,7 @@ func inUnits(text string) (right string, ok bool) {
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// appendWindow appends the window in the form of the limit's text: "1m", or "month".
+// appendWindow appends the window in the form used in the limit's text: "1m", or "month".
 func (l *Limit) appendWindow(b []byte) []byte {
 	if l.Algorithm == AlgorithmCalendar {
 		for name, window := range calendarWindows {

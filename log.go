@@ -37,8 +37,8 @@ func (l *limiterLog) decided(ctx context.Context, c *Claim, mode Mode, d *Decisi
 	}
 }
 
-// failed logs a failure of the store. what is the message. It logs nothing if err is a mistake of
-// the caller or a cancellation.
+// failed logs a failure of the store, with "stint: "+what as the message. It logs nothing if err is
+// nil, a mistake of the caller or a cancellation.
 func (l *limiterLog) failed(ctx context.Context, what string, c *Claim, err error) {
 	if l == nil || err == nil || errors.Is(err, context.Canceled) {
 		return

@@ -14,7 +14,7 @@ type ban struct {
 	until    int64
 	at       int64 // when the ban was last written
 	level    int
-	forgive  int64 // Forgive of the policy, in microseconds
+	forgive  int64 // BanPolicy.Forgive in microseconds
 	strikes  algorithm.Count
 	struckAt int64            // time of the last strike
 	counts   algorithm.Params // parameters of the log that counted the last strike
@@ -69,7 +69,7 @@ func (b *ban) struck(now int64) int64 {
 }
 
 // byHand makes a manual ban of the given length. If the subject already has a ban that ends later,
-// the end does not change. The level stays, unless the last ban is forgiven.
+// the end does not change. The level stays, but becomes 0 if the last ban has been forgiven.
 func (b *ban) byHand(length, now int64) {
 	until, _ := b.stepped(now)
 	if now-until >= b.forgive {
@@ -135,8 +135,8 @@ func (q *query) stepBans(r *stint.Request) {
 	}
 }
 
-// ban returns the ban of a claim's subject, which is in the subject's record with an empty scope,
-// or nil.
+// ban returns the ban of a claim's subject, or nil if there is none. The ban is in the subject's
+// record with an empty scope.
 func (q *query) ban(c *claim) *ban {
 	if c.shard.bans == 0 {
 		return nil

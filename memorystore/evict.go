@@ -9,25 +9,25 @@ import (
 
 const (
 	// Records with room are not evicted while at most one record in roomyShare has room.
-	// compareLoads checks the share only once in len(shards) evictions, so the number of records
-	// with room may be off by one per shard.
+	// compareLoads checks this share only once in len(shards) evictions, so slightly more of them
+	// may be evicted.
 	roomyShare = 32
-	// enough is the minimum unused share of each limit of a record with room.
+	// enough is the minimum unused share of every limit in a record with room.
 	enough = 0.5
 	// evictAmong is the number of records that are compared before one is evicted. If all of them
-	// have a ban, a place or an open hold, evictFurther records are compared.
+	// have a ban, a place or an open hold, up to evictFurther records are compared.
 	evictAmong   = 16
 	evictFurther = 512
 	// evictMost is the maximum number of records evicted each time a shard is locked.
 	evictMost = 64
 )
 
-// class describes whether a record has room.
+// class describes whether a record had room when it was last examined.
 type class int
 
 const (
-	near  class = iota // one of its limits has less than half left, or it has a ban, a place or an open hold
-	roomy              // each of its limits had at least half left when the record was last examined
+	near  class = iota // a limit had less than half left, or there was a ban, a place or an open hold
+	roomy              // otherwise: each limit had at least half left
 	classes
 )
 
@@ -115,11 +115,11 @@ func (s *Store) evict(w *written) bool {
 	return false
 }
 
-// heaviest returns the shard and the class to evict from. The shard is own, the call's own shard,
-// unless another has many more records of that class. So calls rarely contend for a shard.
+// heaviest returns the shard and the class to evict from. The shard is the call's own shard, unless
+// another has many more records of that class. So calls rarely contend for a shard.
 //
 // It calls compareLoads in one of len(s.shards) evictions, and whenever the shard that had the most
-// records has none left.
+// records of the class has none left.
 func (s *Store) heaviest(own uint32) (uint32, class) {
 	c := class(s.evictable.Load())
 	heavy := s.heavy[c].Load()
@@ -134,8 +134,8 @@ func (s *Store) heaviest(own uint32) (uint32, class) {
 	return heavy, c
 }
 
-// compareLoads records the shard with the most records of each class, and the class to evict from.
-// It returns that class.
+// compareLoads determines the shard with the most records of each class, and the class to evict
+// from. It stores the results for heaviest, and returns the class.
 func (s *Store) compareLoads() class {
 	var most, total [classes]int64
 	var heavy [classes]uint32
@@ -172,8 +172,7 @@ func (sh *shard) evict(w *written, c class) bool {
 	return true
 }
 
-// evictOne evicts the record with the largest unused share of its limits among the next records of
-// a class.
+// evictOne evicts the record that mostLeft returns. It reports false if there is none.
 func (sh *shard) evictOne(w *written, c class) bool {
 	now := max(w.now, sh.clock)
 	n, found := sh.mostLeft(w, c, now)
@@ -191,9 +190,10 @@ func (sh *shard) evictOne(w *written, c class) bool {
 	return true
 }
 
-// mostLeft returns the record with the largest unused share among the next records of a class. It
-// starts after sh.hand and wraps around at the end of the shard. It reclassifies records that no
-// longer have room. Among equally full records near a limit, it prefers one of w.subject.
+// mostLeft returns the number of the record for which [shard.left] is largest, among the next
+// records of a class. It starts after sh.hand and wraps around at the end of the shard. It skips
+// the records in w.spare, and reclassifies records that no longer have room. Among equally full
+// records near a limit, it prefers one of w.subject.
 func (sh *shard) mostLeft(w *written, c class, now int64) (best uint32, found bool) {
 	bestLeft, seen, n, own := spared, 0, sh.hand, false
 	for range sh.count {
@@ -234,7 +234,7 @@ func (sh *shard) classify(r *record, now int64) class {
 	return near
 }
 
-// setClass records the class of a record. A charge does not update the class of an existing record:
+// setClass sets the class of a record. A charge does not update the class of an existing record:
 // mostLeft does so when the record no longer has room, and the sweeper when it has room again.
 func (sh *shard) setClass(n uint32, c class) {
 	old := sh.classOf(n)
@@ -248,8 +248,8 @@ func (sh *shard) setClass(n uint32, c class) {
 
 func (sh *shard) loads() *loads { return &sh.store.loads[sh.number] }
 
-// isBan and isHeld are results of left for records that are evicted only if mostLeft finds no
-// others. spared is lower than every result.
+// isBan and isHeld are results of [shard.left] for records that are evicted only if mostLeft finds
+// no others. spared is lower than every result.
 const (
 	spared = -3.0
 	isBan  = -2.0

@@ -24,7 +24,7 @@ type holds struct {
 const fewHolds = 64
 
 // sweep drops the holds that have ended, and returns the end of the hold that ends next, or
-// algorithm.Never.
+// algorithm.Never if no hold remains.
 func (h *holds) sweep(now int64) int64 {
 	next := algorithm.Never
 	for id, open := range h.open {
@@ -54,8 +54,7 @@ func (h *holds) put(id uint64, x hold, now int64) {
 
 func (h *holds) dead(now int64) bool { return len(h.open) == 0 || h.until <= now }
 
-// bytes returns the approximate memory of the map: its entries, each with a share of the free
-// slots.
+// bytes estimates the memory that the map uses: its entries, each with a share of the free slots.
 func (h *holds) bytes() int {
 	return len(h.open) * int(unsafe.Sizeof(hold{})+8) * 3 / 2
 }
@@ -70,8 +69,8 @@ func (p *part) hold(id uint64, now int64) (hold, bool) {
 	return h, ok && h.end > now
 }
 
-// holdsFull returns the instant at which a part's record has room for another hold, or 0 if it has
-// room now.
+// holdsFull returns the instant at which a part's record will have room for another hold, or 0 if
+// it has room now.
 func (p *part) holdsFull(now int64) (at int64) {
 	if p.rec == nil || p.rec.rest == nil {
 		return 0
@@ -86,9 +85,9 @@ func (p *part) holdsFull(now int64) (at int64) {
 	return at
 }
 
-// delayHold returns the instant at which a request with a hold fits. Its limits have room at the
-// instant `at`. The result may be later, because the records must have room for another hold, too.
-// delayHold raises the RetryAfter of the limits accordingly.
+// delayHold returns the earliest instant at which a request with a hold fits, given that its limits
+// have room at the instant `at`. The result may be later than that, because the records must have
+// room for another hold, too. delayHold raises the RetryAfter of the limits accordingly.
 func (q *query) delayHold(r *stint.Request, d *stint.Decision, at int64) int64 {
 	if r.Hold == 0 || at == algorithm.Never {
 		return at
@@ -166,9 +165,9 @@ func (q *query) amendHolds(c *stint.Charge, a *stint.Amendment) (done stint.Amen
 	return done, wanted > 0 && found == wanted
 }
 
-// amendHold settles a charge with a hold, under one limit, to the true cost total. If until is not
-// 0, it instead charges total and holds the rest of the estimate until that time. It returns how
-// much of total is not charged.
+// amendHold settles a charge with a hold, under one limit: total is the true cost. If until is not
+// 0, amendHold instead extends the hold: it charges total, which is the usage so far, and holds the
+// rest of the estimate until that time. It returns the part of total that is not charged.
 func (v *view) amendHold(h hold, total, until, life, at, debt, now int64, stale bool) (dropped int64) {
 	charged := max(v.cost, h.reported)
 	if algorithm.Stock(v.limit, life) {

@@ -12,7 +12,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// ids are the charged request ids of one subject and scope, in the order in which they end.
+// ids contains the ids of charged requests for one subject and scope, in the order in which the ids
+// end.
 type ids struct {
 	list []seenID
 	text int // bytes of all ids and their charges, as textBytes counts them
@@ -27,7 +28,7 @@ type seenID struct {
 }
 
 // find returns the entry for id if id is in force, else nil. An id is in force until its end. But
-// if its end is more than two lives away, the clock has stepped back, and the id is not in force.
+// if its end is more than 2*life from now, the clock has stepped back, and the id is not in force.
 func (d *ids) find(seed maphash.Seed, id string, now, life int64) *seenID {
 	if i := d.index(seed, id); i >= 0 && d.list[i].until > now && d.list[i].until <= now+2*life {
 		return &d.list[i]
@@ -111,9 +112,9 @@ func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }
 
-// noteID records the request's id with its charge. If the id is still in force, it was repeated too
-// often, and noteID does not change it. But if the request moves a booking to an earlier instant,
-// its id gets the new charge.
+// noteID records the request's id with its charge. It does not change an id that is still in force:
+// such an id was repeated too often, because [query.repeated] answers all other repeats. But if the
+// request moves a booking to an earlier instant, its id gets the new charge.
 func (q *query) noteID(r *stint.Request, d *stint.Decision, at int64) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -160,7 +161,8 @@ func (q *query) prolong(c *driver.ChargeData) {
 	}
 }
 
-// repeated answers a request whose id is in force, and reports whether it did.
+// repeated answers a request whose id is in force, and reports whether it did. It does not answer a
+// request whose id was repeated too often, except in [driver.ModeForce].
 func (q *query) repeated(r *stint.Request, d *stint.Decision) bool {
 	seen := q.seen(r.ID, contract.Life(r))
 	if seen == nil || seen.repeats >= driver.MaxRepeats && r.Mode != driver.ModeForce {

@@ -45,7 +45,7 @@ func (x *index) next(i int) int {
 	return i
 }
 
-// move replaces a record's old number, from, with its new number, to.
+// move changes the number of a record in the index.
 func (x *index) move(hash uint64, from, to uint32) {
 	i := x.home(hash)
 	for x.slots[i] != slot(hash, from) {

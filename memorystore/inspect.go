@@ -58,7 +58,7 @@ func (v *view) show(w *driver.Window, now int64) {
 	contract.Show(w, entries)
 }
 
-// state describes the ban at now. b may be nil.
+// state describes the ban at the time now. b may be nil.
 func (b *ban) state(now int64) (s driver.BanState) {
 	if b == nil {
 		return s
@@ -95,9 +95,9 @@ func (s *Store) Bans(ctx context.Context, n int) ([]driver.Banned, error) {
 	return list.Sorted(), nil
 }
 
-// list calls f with the shard's records until f returns false. It releases the lock after every
-// sweepPiece records. It begins with the last records. So a record that moves to a lower number in
-// the meantime may be passed to f twice, but is not missed.
+// list calls f with each of the shard's records until f returns false. It releases the lock after
+// every sweepPiece records. It begins with the last records, so a record that moves to a lower
+// number in the meantime may be passed to f twice, but is not missed.
 func (sh *shard) list(ctx context.Context, op string, f func(r *record, now int64) (more bool)) error {
 	for before, more := ^uint32(0), true; more && before > 0; {
 		if err := sh.store.ready(ctx, op); err != nil {

@@ -119,7 +119,7 @@ func (p *part) record() *record {
 	return p.rec
 }
 
-// touch prepares the part's record for a write of a count: it gives the record a generation if
+// touch prepares the part's record for a change to a count: it gives the record a generation if
 // there is none, and sets the time of the last write. Writes to concurrency limits need neither.
 func (p *part) touch(now int64) {
 	r := p.rec
@@ -169,7 +169,8 @@ func (q *query) unlock() {
 			}
 		}
 	}
-	// Evict first from shards with more than perShard records: their indexes can address few more.
+	// First evict from shards with more than perShard records, because their indexes can hold few
+	// more.
 	for _, i := range q.locked {
 		for sh := &s.shards[i]; int(sh.count) > s.perShard && (sh.evictOne(&w, roomy) || sh.evictOne(&w, near)); {
 		}
