@@ -36,7 +36,7 @@ const (
 
 var algorithmNames = [...]string{"sliding", "bucket", "fixed", "concurrency", "calendar"}
 
-// String returns the name of the algorithm, as in the text of a limit and in store keys.
+// String returns the name of the algorithm, as used in the text of limits and in store keys.
 func (a Algorithm) String() string {
 	if int(a) < len(algorithmNames) {
 		return algorithmNames[a]

@@ -33,7 +33,7 @@ import (
 // cost is known, [Limiter.Settle] corrects the charge, and [Limiter.Refund] gives all of it back.
 // If work may take longer than a window, or if its estimate must not stay charged when its process
 // dies, use a [Request.Hold]: it holds the estimate until the true cost is settled.
-// [Limiter.Charge] charges usage that is known only afterward. Under a concurrency limit
+// [Limiter.Charge] charges usage that is known only afterwards. Under a concurrency limit
 // ([Concurrency]), a request takes a place, and [Limiter.Hold] keeps it until it is released.
 type Limiter struct {
 	store   Store

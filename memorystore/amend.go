@@ -192,7 +192,7 @@ func (q *query) settleCharge(c *stint.Charge, a *stint.Amendment) (done stint.Am
 }
 
 // settleState settles a charge under one limit. It returns the units that are charged to the limit
-// afterward, and whether the settlement applied.
+// afterwards, and whether the settlement applied.
 func (q *query) settleState(v *view, id uint64, at, total, debt int64) (charged int64, ok bool) {
 	if v.holds() {
 		return 0, total == 0 && q.releasePlace(v, id)

@@ -13,7 +13,7 @@ import (
 // after which it can no longer be settled, and the cost that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// holds are the holds in one record, by the id of their charge.
+// holds contains the holds in one record, by the id of their charge.
 type holds struct {
 	open map[uint64]hold
 	// sweepAt is the number of holds at which put drops those that have ended.

@@ -63,7 +63,8 @@ func (d *ids) add(seed maphash.Seed, id, charge string, at, now, life int64) {
 	}
 }
 
-// endOf returns the end of an id that was recorded at the instant `at`.
+// endOf returns the end of an id that was recorded at the instant `at`, rounded up to a multiple of
+// 16.
 func endOf(at, life int64) int64 { return (at + life + 15) / 16 * 16 }
 
 // insert adds an id after those that end no later.

@@ -143,9 +143,9 @@ func FromQuery(q url.Values) Files {
 	return Files{CA: q.Get(CAParameter), Cert: q.Get(CertParameter), Key: q.Get(KeyParameter)}
 }
 
-// AddTo returns text, a URL, with the files added to its parameters. If the URL already names a
-// file, that file is replaced if override is true, and stays otherwise; a certificate is always
-// replaced together with its key. If text is not a URL, AddTo returns it unchanged.
+// AddTo returns text, a URL, with the files added to its parameters. If override is true, the files
+// replace those that the URL already names; otherwise, those stay. A certificate is always replaced
+// together with its key. If text is not a URL, AddTo returns it unchanged.
 func (f Files) AddTo(text string, override bool) string {
 	u, err := url.Parse(text)
 	if err != nil || f == (Files{}) {

@@ -31,7 +31,7 @@ const (
 	// maxSkip is the maximum number of bytes that skip examines in one call. Without it, skip might
 	// examine the rest of a long piece again for each event.
 	maxSkip = 4 << 10
-	// maxHeld is the maximum number of bytes of an event that are held.
+	// maxHeld is the maximum length of events.held in bytes.
 	maxHeld = 1 << 10
 )
 

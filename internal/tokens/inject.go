@@ -11,7 +11,7 @@ const (
 	whiteSpace    = " \t\r\n"
 )
 
-// Inject returns the body of a request with an option added, and whether the body has changed. The
+// Inject returns the body of a request with an option set, and whether the body has changed. The
 // option makes a stream of OpenAI's chat completions report its usage in the last event. Inject
 // changes only stream_options, and only in requests with "stream": true. The body must be complete.
 func (r *Rules) Inject(body []byte) ([]byte, bool) {

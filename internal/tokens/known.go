@@ -7,7 +7,7 @@ type Known struct {
 	Used  Counts
 	Found bool
 	// MaxOutput is the maximum output that the request sets. It is 0 if the request sets none. If
-	// it is unknown, MaxOutput is below 0, and Used serves as the estimate.
+	// it is unknown, MaxOutput is negative, and Used serves as the estimate.
 	MaxOutput int64
 	// If Whole is true and Used is known, Used is charged unchanged: no estimate replaces it, and
 	// it is not capped at half of a budget's limit. Failed is true if the response is an error.

@@ -170,7 +170,8 @@ func (c Counts) Found() bool { return c.Input >= 0 && (c.Output >= 0 || c.Events
 // whether the response is an error. Missing numbers of input and output tokens come from the
 // estimate, and a missing number of cached tokens is 0. With Config.CountEvents, the number of
 // events replaces the missing output of a stream. If a response is not a stream and reports input
-// but no output, as for embeddings, the output is 0. If an error reports no counts, the usage is 0.
+// but no output, as for embeddings, the output is 0. If an error response reports no counts, the
+// usage is 0.
 func (r *Rules) Settled(found, estimate Counts, failed bool) Counts {
 	found.Model = estimate.Model
 	found.Cached = max(found.Cached, 0)
