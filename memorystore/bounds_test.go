@@ -12,14 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-func heap() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
 // user is a subject made anew, so that the store cannot share the caller's.
 func user(i int) string { return fmt.Sprintf("user:%07d", i) }
 
@@ -28,30 +20,25 @@ func TestBytesPerSubject(t *testing.T) {
 		subjects, requests int
 		most               int64
 	}{{100_000, 1, 120}, {2000, 100, 1024}} {
-		clock := newClock()
-		s := newStore(t, Config{MaxSubjects: 2_000_000, Now: clock.now})
+		s, clock := newClocked(t, Config{MaxSubjects: 2_000_000})
 		lim := newLimiter(t, s, stint.PerMinute(100))
 		const first = 1000 // with which every shard has its tables
 		for i := range first {
 			allow(t, lim, fmt.Sprint("first:", i))
 		}
-		before := heap()
+		before := testkit.HeapInUse()
 		for i := range x.subjects {
 			subject := user(i)
 			for range x.requests {
-				clock.advance(time.Microsecond)
+				clock.Advance(time.Microsecond)
 				if !allow(t, lim, subject).Allowed {
 					t.Fatal("denied")
 				}
 			}
 		}
-		took := (heap() - before) / int64(x.subjects)
-		t.Logf(
-			"%d bytes per subject after %d requests; accounted %d",
-			took,
-			x.requests,
-			s.bytes.Load()/int64(x.subjects),
-		)
+		took := (testkit.HeapInUse() - before) / int64(x.subjects)
+		t.Logf("%d bytes per subject after %d requests; accounted %d", took, x.requests,
+			s.bytes.Load()/int64(x.subjects))
 		if took > x.most {
 			t.Errorf("%d bytes per subject after %d requests, want at most %d", took, x.requests, x.most)
 		}
@@ -66,21 +53,20 @@ func TestBytesPerSubject(t *testing.T) {
 // than that, and counts as used when others are to go.
 func TestLeasesAreKept(t *testing.T) {
 	const most = 1000
-	clock := newClock()
-	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	s, clock := newClocked(t, Config{MaxSubjects: most})
 	minute := stint.PerMinute(10)
 	admit(t, s, driver.WithTerms(units("user:1", 8, minute), driver.Terms{Lease: 10 * time.Minute}))
 	lim := newLimiter(t, s, minute)
-	clock.advance(10 * time.Minute)
+	clock.Advance(10 * time.Minute)
 	for i := range 10 * most {
 		allow(t, lim, fmt.Sprint("other:", i))
 	}
-	clock.advance(time.Minute - time.Microsecond)
+	clock.Advance(time.Minute - time.Microsecond)
 	s.Sweep()
 	if d, err := lim.Peek(context.Background(), "user:1"); err != nil || d.Decisive().Used != 8 {
 		t.Errorf("%d used, want 8: %v", d.Decisive().Used, err)
 	}
-	clock.advance(2 * time.Minute)
+	clock.Advance(2 * time.Minute)
 	s.Sweep()
 	if n := s.Len(); n != 0 {
 		t.Errorf("%d subjects are left", n)
@@ -89,25 +75,23 @@ func TestLeasesAreKept(t *testing.T) {
 }
 
 func TestSweeperRuns(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
+	s, clock := newClocked(t, Config{})
 	lim := newLimiter(t, s, stint.PerSecond(1))
 	for i := range 100 {
 		allow(t, lim, user(i))
 	}
-	clock.advance(time.Hour)
+	clock.Advance(time.Hour)
 	testkit.Eventually(t, "no subject is left", func() bool { return s.Len() == 0 })
 }
 
 // Dead limits of a subject that is alive make room for others.
 func TestLimitsOfOneSubjectAreBounded(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
+	s, clock := newClocked(t, Config{})
 	for i := range 2000 {
 		l := stint.Per(10, time.Second+time.Duration(i)*time.Microsecond)
 		l.Algorithm = stint.Algorithm(i % 4)
 		admit(t, s, units("user:1", 1, l, stint.PerDay(1_000_000)))
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 	}
 	if n := s.bytes.Load(); n > 8000 {
 		t.Errorf("one subject takes %d bytes", n)

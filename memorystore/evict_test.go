@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // charge takes units of an hourly limit and reports whether they were granted.
@@ -126,7 +127,7 @@ func TestOneSubjectWithManyScopes(t *testing.T) {
 // F44: large keys after many small ones, several at once, stay within the bound on bytes.
 func TestLargeKeysAfterSmallOnes(t *testing.T) {
 	s := newStore(t, Config{MaxBytes: 2 << 20})
-	before, long := heap(), strings.Repeat("x", 60<<10)
+	before, long := testkit.HeapInUse(), strings.Repeat("x", 60<<10)
 	for i := range 18_000 {
 		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
 	}
@@ -164,12 +165,11 @@ func TestNewcomerStays(t *testing.T) {
 // Records that have expired are not counted as evicted.
 func TestExpiredIsNotEvicted(t *testing.T) {
 	const most = 1000
-	clock := newClock()
-	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	s, clock := newClocked(t, Config{MaxSubjects: most})
 	for i := range most {
 		charge(t, s, fmt.Sprint("old:", i), "", 5, 1)
 	}
-	clock.advance(3 * time.Hour)
+	clock.Advance(3 * time.Hour)
 	for i := range most / 2 {
 		charge(t, s, fmt.Sprint("new:", i), "", 5, 1)
 	}
@@ -188,15 +188,14 @@ func TestExpiredIsNotEvicted(t *testing.T) {
 // What has come to have room by the passing of time is known once the sweeper has been there.
 func TestRoomComesBack(t *testing.T) {
 	const most = 1024
-	clock := newClock()
-	s := newStore(t, Config{MaxSubjects: most, Now: clock.now})
+	s, clock := newClocked(t, Config{MaxSubjects: most})
 	for i := range most - 100 {
 		if charge(t, s, fmt.Sprint("old:", i), "", 1, 1); i < 900 && i%9 == 8 {
 			take(t, s, units(fmt.Sprint("bucket:", i), 10, stint.TokenBucket(10, 10, time.Hour)))
 		}
 	}
 	charge(t, s, "new", "", 1, 1) // notes that nobody has room
-	clock.advance(35 * time.Minute)
+	clock.Advance(35 * time.Minute)
 	s.Sweep()
 	for i := range 50 {
 		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
@@ -262,8 +261,7 @@ func checkBounds(t testing.TB, s *Store) {
 // checkHeap compares what is counted with what the heap has grown by.
 func checkHeap(t testing.TB, s *Store, before int64) {
 	t.Helper()
-	grown := heap() - before
-	counted := s.Stats().Bytes
+	grown, counted := testkit.HeapInUse()-before, s.Stats().Bytes
 	t.Logf("%d bytes counted, %d on the heap", counted, grown)
 	if fixed := int64(len(s.shards)) * 8 << 10; grown > counted+counted/10+fixed {
 		t.Errorf("%d bytes on the heap, %d are counted", grown, counted)
@@ -381,17 +379,16 @@ func TestShardIsFull(t *testing.T) {
 
 // What is no longer needed is given back.
 func TestRoomIsGivenBack(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
-	before := heap()
+	s, clock := newClocked(t, Config{})
+	before := testkit.HeapInUse()
 	for i := range 40_000 {
 		charge(t, s, "everyone", fmt.Sprint(i), 5, 1)
 	}
-	clock.advance(90 * time.Minute)
+	clock.Advance(90 * time.Minute)
 	for i := range 1000 {
 		charge(t, s, "everyone", fmt.Sprint("late:", i), 5, 1)
 	}
-	clock.advance(45 * time.Minute)
+	clock.Advance(45 * time.Minute)
 	s.Sweep()
 	if n := s.Len(); n != 1000 {
 		t.Fatalf("%d records", n)

@@ -36,17 +36,15 @@ func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 
 // A charge from before its subject was forgotten is not settled.
 func TestChargeOfAForgottenState(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
+	s, clock := newClocked(t, Config{})
 	r := units("a", 2, stint.PerMinute(10))
 	old := take(t, s, r).Charge
-	now := clock.us.Load()
-	clock.advance(2 * time.Minute)
+	clock.Advance(2 * time.Minute)
 	s.Sweep()
 	if s.Len() != 0 {
 		t.Fatal("not swept")
 	}
-	clock.us.Store(now)
+	clock.Advance(-2 * time.Minute)
 	young := take(t, s, r).Charge
 	if settle(t, s, old, 0) || !settle(t, s, young, 0) {
 		t.Error("want only the charge of the new state settled")
@@ -57,17 +55,15 @@ func TestChargeOfAForgottenState(t *testing.T) {
 func TestAccountsOfEverything(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	for range 20 {
-		clock := newClock()
-		s := newStore(t, Config{Now: clock.now})
+		s, clock := newClocked(t, Config{})
 		limits := []stint.Limit{stint.PerSecond(3), stint.PerMinute(300), stint.PerSecond(3).BurstTimes(2),
-			stint.PerSecond(20).WithName("n"),
-			stint.TokenBucket(20, 5, time.Second), stint.TokenBucket(5, 5, time.Second).WithName("n"),
-			stint.Concurrency(5, time.Second),
+			stint.PerSecond(20).WithName("n"), stint.TokenBucket(20, 5, time.Second),
+			stint.TokenBucket(5, 5, time.Second).WithName("n"), stint.Concurrency(5, time.Second),
 			{Max: 5, Window: time.Second, Algorithm: stint.AlgorithmFixed},
 			stint.TokenBucket(7, 9, 2*time.Second).WithName("a-longer-name")}
 		var charges []stint.Charge
 		for range 500 {
-			clock.advance(time.Duration(rng.Int64N(3e8)) - 2e7)
+			clock.Advance(time.Duration(rng.Int64N(3e8)) - 2e7)
 			claim := stint.Claim{Subject: user(rng.IntN(3)), Scope: []string{"", "scope"}[rng.IntN(2)],
 				Cost: rng.Int64N(4)}
 			for _, i := range rng.Perm(len(limits))[:1+rng.IntN(4)] {
@@ -117,7 +113,7 @@ func TestAccountsOfEverything(t *testing.T) {
 			}
 			checkAccounts(t, s)
 		}
-		clock.advance(time.Hour)
+		clock.Advance(time.Hour)
 		s.Sweep()
 		if s.Len() != 0 {
 			t.Errorf("%d subjects are left", s.Len())
@@ -149,12 +145,11 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			clock := newClock()
-			s := newStore(t, Config{Now: clock.now})
+			s, clock := newClocked(t, Config{})
 			old := take(t, s, units("user:1", 1, fast))
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			take(t, s, units("user:1", 1, slow))
-			clock.advance(30 * time.Minute)
+			clock.Advance(30 * time.Minute)
 			if changed, err := x.look(s, old.Charge); changed.Changed || err != nil {
 				t.Fatal(changed, err)
 			}
@@ -169,8 +164,7 @@ func TestExpiryIsOfTheLimitWrittenUnder(t *testing.T) {
 
 // What has expired is not listed, though the sweeper has not come by.
 func TestScopesThatHaveExpired(t *testing.T) {
-	clock := newClock()
-	s := newStore(t, Config{Now: clock.now})
+	s, clock := newClocked(t, Config{})
 	in := func(scope string, l stint.Limit) {
 		r := units("user:1", 1, l)
 		r.Claims[0].Scope = scope
@@ -185,9 +179,9 @@ func TestScopesThatHaveExpired(t *testing.T) {
 		if got, err := s.Scopes(t.Context(), "user:1"); err != nil || len(got) != want {
 			t.Errorf("scopes %q, %v; want %d", got, err, want)
 		}
-		clock.advance(30 * time.Minute)
+		clock.Advance(30 * time.Minute)
 		if want == 1 {
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 		}
 	}
 }

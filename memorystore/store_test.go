@@ -5,25 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/testkit"
+	"github.com/stint-limiter/stint/storetest"
 )
-
-// fakeClock is moved by hand.
-type fakeClock struct{ us atomic.Int64 }
-
-func (c *fakeClock) now() time.Time          { return time.UnixMicro(c.us.Load()) }
-func (c *fakeClock) advance(d time.Duration) { c.us.Add(d.Microseconds()) }
-
-func newClock() *fakeClock {
-	c := new(fakeClock)
-	c.us.Store(1_800_000_000_000_000)
-	return c
-}
 
 func newStore(t testing.TB, cfg Config) *Store {
 	t.Helper()
@@ -33,6 +21,14 @@ func newStore(t testing.TB, cfg Config) *Store {
 	}
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// newClocked returns a store whose clock the test moves.
+func newClocked(t testing.TB, cfg Config) (*Store, *storetest.Clock) {
+	t.Helper()
+	clock := new(storetest.Clock)
+	cfg.Now = clock.Now
+	return newStore(t, cfg), clock
 }
 
 func newLimiter(t testing.TB, s stint.Store, options ...stint.Option) *stint.Limiter {
@@ -88,15 +84,15 @@ func TestNoAllocations(t *testing.T) {
 	minute, hour, bucket := stint.PerMinute(50), stint.PerHour(5000), stint.TokenBucket(1_000_000, 1000, time.Second)
 	for _, limits := range [][]stint.Option{{minute}, {minute, hour}, {minute, hour, bucket},
 		{minute.WithName("n"), stint.PerSecond(5).BurstTimes(2).WithName("n")}} {
-		clock := newClock()
-		lim := newLimiter(t, newStore(t, Config{Now: clock.now}), limits...)
+		s, clock := newClocked(t, Config{})
+		lim := newLimiter(t, s, limits...)
 		ctx := context.Background()
 		for range 1000 { // until the rings have their size
-			clock.advance(time.Second)
+			clock.Advance(time.Second)
 			lim.Allow(ctx, "user:1")
 		}
 		if a := testing.AllocsPerRun(500, func() {
-			clock.advance(2 * time.Second)
+			clock.Advance(2 * time.Second)
 			if d, _ := lim.Allow(ctx, "user:1"); !d.Allowed {
 				t.Fatal("denied")
 			}

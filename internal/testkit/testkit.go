@@ -1,7 +1,7 @@
 // Package testkit provides helpers for the tests of many packages. They wait for a condition,
 // expect a panic, compare text with a golden file, list the files of the repository, capture output
-// that can be read while it is written, serve HTTP/2 without TLS, and skip tests under the race
-// detector.
+// that can be read while it is written, serve HTTP/2 without TLS, measure memory, and skip tests
+// under the race detector.
 package testkit
 
 import (
@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -112,6 +113,15 @@ func SkipUnderRace(t *testing.T) {
 	if raceEnabled {
 		t.Skip("computes much and shares nothing: make test runs it without the race detector")
 	}
+}
+
+// HeapInUse collects garbage, and returns how many bytes of the heap are still in use.
+func HeapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // what a sync.Pool holds is free after the second collection
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
 }
 
 // Buffer holds a log, or the output of a process. A test can read it while it is written. The zero
