@@ -72,9 +72,7 @@ func TestMoreSubjectsThanFit(t *testing.T) {
 		store.up()
 		time.Sleep(10 * time.Second)
 		for i := range r.Claims {
-			c := r.Claims[i]
-			c.Cost = 0
-			d := mustDecide(t, store, stint.Request{Claims: []stint.Claim{c}, Mode: stint.ModePeek})
+			d := mustDecide(t, store, peek(stint.Request{Claims: r.Claims[i : i+1]}))
 			if got := d.Usages()[0].Used; got != 1 {
 				t.Errorf("scope %d: the store has counted %d, want 1", i, got)
 			}

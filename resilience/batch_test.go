@@ -123,7 +123,7 @@ func TestAnswerThatComesWithTheDeadline(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", limit, 1)
-		mustAmend(t, s, q.decision.Charge, stint.Amendment{Kind: stint.AmendSettle})
+		mustAmend(t, s, q.decision.Charge, settleTo(0))
 		store.fail(refusedCall())
 		wantAdmitted(t, s, 5, oneUnit("a", limit), 3)
 	})
@@ -217,12 +217,9 @@ func TestBudgets(t *testing.T) {
 		kept, released := mustDecide(t, s, place), mustDecide(t, s, place)
 		store.change(way{silent: true})
 		for want, do := range map[time.Duration]func() error{
-			50 * time.Millisecond: func() error {
-				_, err := s.Amend(t.Context(), released.Charge, stint.Amendment{Kind: stint.AmendRelease})
-				return err
-			},
+			50 * time.Millisecond: func() error { _, err := s.Amend(t.Context(), released.Charge, release); return err },
 			time.Second: func() error {
-				if _, err := s.Amend(t.Context(), kept.Charge, stint.Amendment{Kind: stint.AmendExtend}); err == nil {
+				if _, err := s.Amend(t.Context(), kept.Charge, extend); err == nil {
 					t.Error("a silent store has kept a place")
 				}
 				return nil
@@ -323,17 +320,23 @@ func TestProcessThatLagsBehind(t *testing.T) {
 		var group sync.WaitGroup
 		c := call(&group, t.Context(), s, oneUnit("a"))
 		time.Sleep(5 * time.Millisecond)
-		if b, now := s.batch, time.Now(); test.lag > 0 {
-			b.mu.Lock()
-			b.checkAt = now.Add(-test.lag) // as if the timer should have run then
-			b.catchUp(now)
-			b.mu.Unlock()
+		if test.lag > 0 {
+			s.batch.lag(test.lag)
 		}
 		group.Wait()
 		if c.err != nil || c.took != test.took || c.d.Degraded != (test.took < test.back) {
 			t.Errorf("%+v", c)
 		}
 	})
+}
+
+// lag has the timer run as late.
+func (b *batch) lag(by time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	b.checkAt = now.Add(-by)
+	b.catchUp(now)
 }
 
 // Many callers at once, in flights that answer early, and some of them give up: each gets its own
@@ -473,9 +476,7 @@ func TestDeadlinesOfOneFlight(t *testing.T) {
 		store.fail(refusedCall())
 		wantAdmitted(t, s, 5, oneUnit("a", limit), 1)
 		store.up()
-		if done := mustAmend(t, s, hurried.d.Charge, settleTo(0)); !done.Changed {
-			t.Error("the late charge is not refunded")
-		}
+		wantChange(t, s, hurried.d.Charge, settleTo(0), true)
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", limit, 2)
 	})

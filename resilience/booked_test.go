@@ -24,12 +24,12 @@ func TestBookingBesideRefunds(t *testing.T) {
 					first := mustDecide(t, s, ask("a", 16, test.limit))
 					second := mustDecide(t, s, ask("a", 16, test.limit))
 					time.Sleep(time.Second)
-					booking := book(t, s, ask("a", 20, test.limit), test.ahead)
+					booked := book(t, s, ask("a", 20, test.limit), test.ahead)
 					if !kept {
-						mustAmend(t, s, booking, stint.Amendment{Kind: stint.AmendSettle})
+						mustAmend(t, s, booked, settleTo(0))
 					}
-					mustAmend(t, s, first.Charge, stint.Amendment{Kind: stint.AmendSettle})
-					mustAmend(t, s, second.Charge, stint.Amendment{Kind: stint.AmendSettle})
+					mustAmend(t, s, first.Charge, settleTo(0))
+					mustAmend(t, s, second.Charge, settleTo(0))
 					store.fail(refusedCall())
 					if !kept {
 						wantAdmitted(t, s, 40, oneUnit("a", test.limit), test.free)
@@ -94,8 +94,7 @@ func TestBookingsTeach(t *testing.T) {
 // book reserves units that have no room yet, and checks when they are booked.
 func book(t *testing.T, s *Stack, r stint.Request, want time.Duration) stint.Charge {
 	t.Helper()
-	r.Mode = stint.ModeReserve
-	d := mustDecide(t, s, r)
+	d := mustDecide(t, s, booking(r))
 	if !d.Allowed || d.Degraded || d.RetryAfter != want {
 		t.Fatalf("allowed %v, degraded %v, in %v; want it booked in %v", d.Allowed, d.Degraded, d.RetryAfter, want)
 	}

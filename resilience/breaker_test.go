@@ -68,11 +68,8 @@ func TestBreakerRefusesEveryVerb(t *testing.T) {
 	over(t, strict, func(t *testing.T, store *fake, s *Stack) {
 		place := mustDecide(t, s, oneUnit("p", stint.Concurrency(1, time.Minute)))
 		verbs := map[string]func() error{
-			"take": func() error { _, err := s.Take(t.Context(), oneUnit("a")); return err },
-			"amend": func() error {
-				_, err := s.Amend(t.Context(), place.Charge, stint.Amendment{Kind: stint.AmendExtend})
-				return err
-			},
+			"take":    func() error { _, err := s.Take(t.Context(), oneUnit("a")); return err },
+			"amend":   func() error { _, err := s.Amend(t.Context(), place.Charge, extend); return err },
 			"command": func() error { return s.Command(t.Context(), resetOf(oneUnit("a").Claims[0])) },
 			"inspect": func() error { _, err := s.Inspect(t.Context(), oneUnit("a").Claims[0]); return err },
 		}
@@ -209,26 +206,20 @@ func TestBreakerStaysClosedIfSomeAreAnswered(t *testing.T) {
 // A process whose timers are all a little late still finds out that the store is silent. One that is
 // late by more than the budget cannot tell.
 func TestBreakerOfAProcessThatLags(t *testing.T) {
-	each(t, map[string]struct {
+	type row struct {
 		lag  time.Duration
 		want BreakerState
-	}{
+	}
+	each(t, map[string]row{
 		"a little":                {2 * time.Millisecond, "open"},
 		"by more than the budget": {20 * time.Millisecond, "closed"},
-	}, strict, func(t *testing.T, store *fake, s *Stack, test struct {
-		lag  time.Duration
-		want BreakerState
-	}) {
+	}, strict, func(t *testing.T, store *fake, s *Stack, test row) {
 		store.change(way{there: 3 * time.Second, deaf: true})
 		store.fail(errDown, opPing)
 		var group sync.WaitGroup
 		flood(t, &group, s, 0)
 		for range 500 {
-			b, now := s.batch, time.Now()
-			b.mu.Lock()
-			b.checkAt = now.Add(-test.lag) // as if the timer should have run then
-			b.catchUp(now)
-			b.mu.Unlock()
+			s.batch.lag(test.lag)
 			time.Sleep(time.Millisecond)
 		}
 		wantState(t, s, test.want)

@@ -51,13 +51,6 @@ func (g denyRig) full(r stint.Request) stint.Decision {
 	return d
 }
 
-func (g denyRig) command(s stint.Store, c stint.Command) {
-	g.Helper()
-	if err := s.Command(g.Context(), c); err != nil {
-		g.Fatal(err)
-	}
-}
-
 const (
 	fromStore  = true
 	fromMemory = false
@@ -133,8 +126,6 @@ func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
 			g.store.hook(func(string) { travel() })
 			g.store.reply(func(*driver.Call) { travel() })
 			hits, r := 0, ask("a", 1+l.Capacity()/3, l)
-			look := r
-			look.Mode = stint.ModePeek
 			for range 2000 {
 				pause(func() float64 { return rand.ExpFloat64() * 20_000 })
 				calls := len(g.store.batches())
@@ -143,7 +134,7 @@ func TestDenialsAreTrueOverASlowNetwork(t *testing.T) {
 					continue
 				}
 				hits++
-				truth := mustDecide(g, g.store, look)
+				truth := mustDecide(g, g.store, peek(r))
 				if d.Allowed || truth.Allowed || d.RetryAfter < truth.RetryAfter || d.States()[0].RetryAfter < truth.RetryAfter {
 					g.Fatalf("%s: answered %v, retry-after %v; in truth %v, %v", l, d.Allowed, d.RetryAfter,
 						truth.Allowed, truth.RetryAfter)
@@ -192,9 +183,7 @@ func TestRequestsThatPassTheDenyCacheBy(t *testing.T) {
 	})
 	remembering(t, func(g denyRig) { // what costs nothing is denied only in debt
 		d := g.want(full, true, fromStore)
-		if _, err := g.store.Store.Amend(g.Context(), d.Charge, settleTo(5)); err != nil {
-			g.Fatal(err)
-		}
+		mustAmend(g, g.store.Store, d.Charge, settleTo(5))
 		g.want(ask("a", 0, stint.PerHour(1)), false, fromStore)
 		g.want(ask("a", 0, stint.PerHour(1)), false, fromStore)
 		r := and(ask("a", 0, stint.PerHour(1)), ask("b", 1, stint.PerHour(1)))
@@ -261,7 +250,7 @@ func TestDenialsAndBans(t *testing.T) {
 			}
 		}
 		g.want(ask("a", 1, stint.PerHour(2)), true, fromStore) // it does not look for bans
-		g.command(g.s, stint.Command{Kind: stint.CommandUnban, Subject: "a"})
+		mustCommand(g, g.s, stint.Command{Kind: stint.CommandUnban, Subject: "a"})
 		if d := g.want(r, false, fromStore); d.Banned {
 			g.Error("banned after an unban")
 		}
@@ -275,7 +264,7 @@ func TestDenialsAndBans(t *testing.T) {
 				g.Fatal("a shared subject was banned")
 			}
 		}
-		g.command(g.s, stint.Command{Kind: stint.CommandBan, Subject: "b", For: time.Minute})
+		mustCommand(g, g.s, stint.Command{Kind: stint.CommandBan, Subject: "b", For: time.Minute})
 		for _, from := range []bool{fromStore, fromMemory} {
 			if !g.want(own, false, from).Banned || g.want(shared, false, from).Banned {
 				g.Error("a ban concerns those who are shared, or not those who are not")
@@ -317,16 +306,16 @@ func TestDenialsAreDropped(t *testing.T) {
 		allowed, asked bool
 	}
 	each(t, map[string]row{
-		"refund":      {amend(stint.Amendment{Kind: stint.AmendSettle}), true, fromStore},
+		"refund":      {amend(settleTo(0)), true, fromStore},
 		"settle down": {amend(settleTo(1)), true, fromStore},
 		"settle up":   {amend(settleTo(3)), false, fromStore},
 		"refund that seems to fail": {func(g denyRig, c stint.Charge) {
-			_, _ = g.store.Store.Amend(g.Context(), c, stint.Amendment{Kind: stint.AmendSettle})
+			_, _ = g.store.Store.Amend(g.Context(), c, settleTo(0))
 			g.store.fail(storeError(stint.KindTimeout), opAmend)
-			amend(stint.Amendment{Kind: stint.AmendSettle})(g, c)
+			amend(settleTo(0))(g, c)
 		}, true, fromStore},
-		"release":   {amend(stint.Amendment{Kind: stint.AmendRelease}), false, fromStore},
-		"heartbeat": {amend(stint.Amendment{Kind: stint.AmendExtend}), false, fromMemory},
+		"release":   {amend(release), false, fromStore},
+		"heartbeat": {amend(extend), false, fromMemory},
 		"reset":     {command(stint.CommandReset), true, fromStore},
 		"give back": {command(stint.CommandGiveBack), true, fromStore},
 		"ban":       {command(stint.CommandBan), false, fromStore},
@@ -334,7 +323,7 @@ func TestDenialsAreDropped(t *testing.T) {
 		"announced": {func(g denyRig, _ stint.Charge) { g.s.drop("a", false) }, false, fromStore},
 		"all":       {func(g denyRig, _ stint.Charge) { g.s.drop("", false) }, false, fromStore},
 		"a caller's mistake, without a subject": {func(g denyRig, _ stint.Charge) {
-			_, _ = g.s.Amend(g.Context(), stint.Charge{}, stint.Amendment{Kind: stint.AmendSettle})
+			_, _ = g.s.Amend(g.Context(), stint.Charge{}, settleTo(0))
 			_ = g.s.Command(g.Context(), stint.Command{Kind: stint.CommandReset})
 		}, false, fromMemory},
 	}, remembers, func(t *testing.T, store *fake, s *Stack, test row) {
@@ -356,13 +345,13 @@ func TestDenialsAreDropped(t *testing.T) {
 // several subjects drops the denials of each.
 func TestDropOvertakesADenial(t *testing.T) {
 	for name, giveBack := range map[string]func(denyRig, stint.Charge){
-		"refund": func(g denyRig, c stint.Charge) { mustAmend(g, g.s, c, stint.Amendment{Kind: stint.AmendSettle}) },
+		"refund": func(g denyRig, c stint.Charge) { mustAmend(g, g.s, c, settleTo(0)) },
 		"elsewhere": func(g denyRig, c stint.Charge) {
-			mustAmend(g, g.store.Store, c, stint.Amendment{Kind: stint.AmendSettle})
+			mustAmend(g, g.store.Store, c, settleTo(0))
 			g.s.drop("b", false)
 		},
 		"of any subject": func(g denyRig, c stint.Charge) {
-			mustAmend(g, g.store.Store, c, stint.Amendment{Kind: stint.AmendSettle})
+			mustAmend(g, g.store.Store, c, settleTo(0))
 			g.s.drop("", false)
 		},
 	} {
@@ -388,7 +377,7 @@ func TestDropOvertakesADenial(t *testing.T) {
 			g.store.hook(nil)
 			wantAdmitted(g, g.s, 2, r, 0)
 		})
-		g.command(g.s, resetOf(r.Claims[0]))
+		mustCommand(g, g.s, resetOf(r.Claims[0]))
 		g.want(r, true, fromStore)
 	})
 }
@@ -397,7 +386,7 @@ func TestDropOvertakesADenial(t *testing.T) {
 // clock stepped, is repeated for a second at most. F26
 func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 	for _, change := range []func(denyRig, stint.Request){
-		func(g denyRig, r stint.Request) { g.command(g.store.Store, resetOf(r.Claims[0])) },
+		func(g denyRig, r stint.Request) { mustCommand(g, g.store.Store, resetOf(r.Claims[0])) },
 		func(g denyRig, _ stint.Request) { g.store.ahead.Add(int64(48 * time.Hour)) },
 		func(g denyRig, _ stint.Request) { g.store.ahead.Add(-int64(48 * time.Hour)) },
 	} {
@@ -408,9 +397,7 @@ func TestDenialIsWrongForASecondAtMost(t *testing.T) {
 			time.Sleep(time.Second - 1)
 			g.want(r, false, fromMemory)
 			time.Sleep(time.Nanosecond)
-			r.Mode = stint.ModePeek
-			truth := mustDecide(g, g.store, r)
-			r.Mode = stint.ModeTake
+			truth := mustDecide(g, g.store, peek(r))
 			g.want(r, truth.Allowed, fromStore)
 		})
 	}

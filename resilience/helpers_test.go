@@ -58,14 +58,20 @@ var (
 func newFake(t testing.TB) *fake {
 	t.Helper()
 	f := &fake{errs: map[string]error{}}
-	var err error
-	f.Store, err = memorystore.New(memorystore.Config{
+	f.Store = newMemory(t, memorystore.Config{
 		Now: func() time.Time { return time.Now().Add(time.Duration(f.ahead.Load())) }})
+	return f
+}
+
+// newMemory returns a store in memory that is closed when the test ends.
+func newMemory(t testing.TB, c memorystore.Config) *memorystore.Store {
+	t.Helper()
+	s, err := memorystore.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { f.Close() })
-	return f
+	t.Cleanup(func() { s.Close() })
+	return s
 }
 
 func storeError(kind stint.StoreErrorKind) error {
@@ -427,6 +433,12 @@ func named(r stint.Request, id string) stint.Request {
 	return r
 }
 
+// peek is a request that charges nothing.
+func peek(r stint.Request) stint.Request {
+	r.Mode = stint.ModePeek
+	return r
+}
+
 // booking is a request that books units which have no room yet.
 func booking(r stint.Request) stint.Request {
 	r.Mode = stint.ModeReserve
@@ -471,13 +483,17 @@ func wantAdmitted(t testing.TB, s stint.Store, n int, r stint.Request, want int)
 	}
 }
 
+// usageOf is what a store tells of a limit.
+func usageOf(t testing.TB, s stint.Store, subject string, l stint.Limit) stint.Usage {
+	t.Helper()
+	d := mustDecide(t, s, peek(oneUnit(subject, l)))
+	return d.Usages()[0]
+}
+
 // usedOf is what a store counts of a limit.
 func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
-	r := oneUnit(subject, l)
-	r.Mode = stint.ModePeek
-	d := mustDecide(t, s, r)
-	return d.Usages()[0].Used
+	return usageOf(t, s, subject, l).Used
 }
 
 // wantUsed checks what a store counts of a limit.
@@ -496,6 +512,34 @@ func mustAmend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) s
 		t.Fatal(err)
 	}
 	return done
+}
+
+// wantChange amends, and checks whether that changes something.
+func wantChange(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment, changes bool) {
+	t.Helper()
+	if done := mustAmend(t, s, c, a); done.Changed != changes {
+		t.Errorf("%+v: %+v, want changed %v", a, done, changes)
+	}
+}
+
+// wantSettled settles a charge, and checks whether that changes something.
+func wantSettled(t testing.TB, s stint.Store, c stint.Charge, cost int64, changes bool) {
+	t.Helper()
+	want := stint.Amended{}
+	if changes {
+		want = stint.Amended{Changed: true, Charged: cost}
+	}
+	if got := mustAmend(t, s, c, settleTo(cost)); got != want {
+		t.Errorf("settled to %d: %+v, want %+v", cost, got, want)
+	}
+}
+
+// mustCommand sends a command, and fails on an error.
+func mustCommand(t testing.TB, s stint.Store, c stint.Command) {
+	t.Helper()
+	if err := s.Command(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantState checks the state of the breaker, once everything has come to rest.

@@ -29,9 +29,7 @@ func report(total int64) stint.Amendment {
 func wantOnce(t *testing.T, s *Stack, c stint.Charge, a stint.Amendment, changes bool) {
 	t.Helper()
 	for n := range 3 {
-		if done := mustAmend(t, s, c, a); done.Changed != (changes && n == 0) {
-			t.Errorf("amendment %d, %+v: %+v", n+1, a, done)
-		}
+		wantChange(t, s, c, a, changes && n == 0)
 	}
 }
 
@@ -49,8 +47,8 @@ func TestPlaceSettledAgain(t *testing.T) {
 			fail(store)
 			wantOnce(t, s, both.Charge, settleTo(30), true)
 			wantOnce(t, s, only.Charge, settleTo(30), false)
-			wantOnce(t, s, both.Charge, stint.Amendment{Kind: stint.AmendSettle}, true)
-			wantOnce(t, s, only.Charge, stint.Amendment{Kind: stint.AmendSettle}, true)
+			wantOnce(t, s, both.Charge, settleTo(0), true)
+			wantOnce(t, s, only.Charge, settleTo(0), true)
 			time.Sleep(time.Second)
 			store.up()
 			time.Sleep(10 * time.Second)
@@ -70,9 +68,8 @@ func TestTotalsWithoutTheStore(t *testing.T) {
 		less, more := mustDecide(t, s, held(ask("a", 100, limit))), mustDecide(t, s, held(ask("a", 100, limit)))
 		for _, total := range []int64{10, 40, 30} {
 			time.Sleep(10 * time.Second)
-			if !mustAmend(t, s, less.Charge, report(total)).Changed || !mustAmend(t, s, more.Charge, report(total)).Changed {
-				t.Fatal("a hold is lost")
-			}
+			wantChange(t, s, less.Charge, report(total), true)
+			wantChange(t, s, more.Charge, report(total), true)
 		}
 		mustAmend(t, s, more.Charge, report(170))
 		store.up()
@@ -118,9 +115,7 @@ func TestPlaceWithAHold(t *testing.T) {
 		d := mustDecide(t, s, held(oneUnit("a", place)))
 		for range 5 {
 			time.Sleep(5 * time.Second)
-			if done := mustAmend(t, s, d.Charge, report(0)); !done.Changed {
-				t.Fatal("the place is lost")
-			}
+			wantChange(t, s, d.Charge, report(0), true)
 			wantAdmitted(t, s, 1, oneUnit("a", place), 0)
 		}
 		store.up()
@@ -143,13 +138,9 @@ func TestLongHoldWithoutTheStore(t *testing.T) {
 					store.up()
 				}
 				time.Sleep(holdLife / 2)
-				if done := mustAmend(t, s, d.Charge, report(0)); !done.Changed {
-					t.Fatal("the hold is lost")
-				}
+				wantChange(t, s, d.Charge, report(0), true)
 			}
-			if done := mustAmend(t, s, d.Charge, settleTo(250)); done != (stint.Amended{Changed: true, Charged: 250}) {
-				t.Errorf("%+v", done)
-			}
+			wantSettled(t, s, d.Charge, 250, true)
 			wantUsed(t, store, "a", limit, want)
 		})
 	}

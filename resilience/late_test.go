@@ -103,10 +103,8 @@ func TestLateChargesAreAmended(t *testing.T) {
 			r := and(oneUnit("a", limit), ask("a", 5, budget))
 			whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
 			time.Sleep(pause)
-			if !mustAmend(t, s, whole.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed ||
-				!mustAmend(t, s, part.Charge.Part(1), settleTo(20)).Changed {
-				t.Errorf("after %v, a settlement changed nothing", pause)
-			}
+			wantChange(t, s, whole.Charge, settleTo(0), true)
+			wantChange(t, s, part.Charge.Part(1), settleTo(20), true)
 			time.Sleep(2 * time.Second)
 			wantUsed(t, store, "a", limit, 1)
 			wantUsed(t, store, "a", budget, 20)
@@ -157,7 +155,7 @@ func TestRefillBesideARefund(t *testing.T) {
 				store.hook(nil)
 				store.fail(refusedCall())
 				others.Go(func() {
-					mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+					mustAmend(t, s, d.Charge, settleTo(0))
 					wantAdmitted(t, s, 1, ask("a", 5, limit), 1)
 				})
 			})
@@ -175,10 +173,7 @@ func TestRefillBesideARefund(t *testing.T) {
 // wantReset checks how long a store counts anything of a limit of "a".
 func wantReset(t *testing.T, store *fake, limit stint.Limit, least, most time.Duration) {
 	t.Helper()
-	r := oneUnit("a", limit)
-	r.Mode = stint.ModePeek
-	d := mustDecide(t, store, r)
-	if got := d.Usages()[0].ResetAfter; got < least || got > most {
+	if got := usageOf(t, store, "a", limit).ResetAfter; got < least || got > most {
 		t.Errorf("%v is fully reset in %v, want %v to %v", limit, got, least, most)
 	}
 }

@@ -123,7 +123,7 @@ func TestLeasesBegin(t *testing.T) {
 			d.Usages()[0].Used < 1 || d.Usages()[0].ResetAfter > 11*time.Second {
 			t.Errorf("the decision says %+v, the store %d", d.Usages(), used)
 		}
-		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&d.Charge); err != nil {
+		if err := settleTo(0).Validate(&d.Charge); err != nil {
 			t.Error(err)
 		}
 	})
@@ -290,10 +290,7 @@ func TestLeasesAndBans(t *testing.T) {
 		}
 		ban := func(s stint.Store, subject string, d time.Duration) {
 			t.Helper()
-			c := stint.Command{Kind: stint.CommandBan, Subject: subject, For: d}
-			if err := s.Command(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			mustCommand(t, s, stint.Command{Kind: stint.CommandBan, Subject: subject, For: d})
 		}
 		r := request("a")
 		leaseStarted(t, s, r, time.Millisecond)
@@ -350,22 +347,8 @@ func TestLeasesAndBans(t *testing.T) {
 		if !fromLease(d) || !mustDecide(t, s, request("c")).Banned {
 			t.Error("those whom a ban does not concern are not served, or those whom it does are")
 		}
-		if !mustAmend(t, s, d.Charge.Part(0), stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Error("not refunded")
-		}
+		wantChange(t, s, d.Charge.Part(0), settleTo(0), true)
 	})
-}
-
-// wantSettled settles a charge, and checks whether that changes something.
-func wantSettled(t *testing.T, s *Stack, d stint.Decision, cost int64, changes bool) {
-	t.Helper()
-	want := stint.Amended{}
-	if changes {
-		want = stint.Amended{Changed: true, Charged: cost}
-	}
-	if got := mustAmend(t, s, d.Charge, settleTo(cost)); got != want {
-		t.Errorf("settled to %d: %+v, want %+v", cost, got, want)
-	}
 }
 
 // TestLeasesSettle checks that a charge from memory is settled in its block, once, and only by the
@@ -382,27 +365,25 @@ func TestLeasesSettle(t *testing.T) {
 				t.Errorf("%d taken from the block, want %d", got, want)
 			}
 		}
-		eight := mustDecide(t, s, ask("a", 8, limit))
+		eight := mustDecide(t, s, ask("a", 8, limit)).Charge
 		check(8)
 		wantSettled(t, s, eight, 3, true)
 		check(3)
 		wantSettled(t, s, eight, 0, false)
-		one := mustDecide(t, s, r)
+		one := mustDecide(t, s, r).Charge
 		wantSettled(t, s, one, 0, true)
 		wantSettled(t, s, one, 5, false)
-		more := mustDecide(t, s, r)
+		more := mustDecide(t, s, r).Charge
 		wantSettled(t, s, more, 5, true)
 		check(8)
 		for _, a := range []stint.Amendment{extend, release} {
-			if mustAmend(t, s, more.Charge, a).Changed {
-				t.Errorf("%v changed something", a.Kind)
-			}
+			wantChange(t, s, more, a, false)
 		}
-		if _, err := s.Amend(t.Context(), more.Charge, settleTo(-1)); err == nil {
+		if _, err := s.Amend(t.Context(), more, settleTo(-1)); err == nil {
 			t.Error("settled to less than nothing")
 		}
-		wantSettled(t, newStack(t, store, leasing), mustDecide(t, s, r), 0, false)
-		raised, charged := mustDecide(t, s, r), usedOf(t, store, "a", limit)
+		wantSettled(t, newStack(t, store, leasing), mustDecide(t, s, r).Charge, 0, false)
+		raised, charged := mustDecide(t, s, r).Charge, usedOf(t, store, "a", limit)
 		wantSettled(t, s, raised, s.leases.held(&r.Claims[0])+101, true)
 		check(held) // the block has ended
 		time.Sleep(time.Second)
@@ -411,7 +392,7 @@ func TestLeasesSettle(t *testing.T) {
 
 		// A charge from a block of limits with different names has the generations of all states.
 		named := ask("b", 1, limit, limit.WithName("other"))
-		wantSettled(t, s, leaseStarted(t, s, named, 10*time.Millisecond), 0, true)
+		wantSettled(t, s, leaseStarted(t, s, named, 10*time.Millisecond).Charge, 0, true)
 	})
 }
 
@@ -422,7 +403,8 @@ func TestLeasesSettleAfterTheBlock(t *testing.T) {
 	over(t, leasing, func(t *testing.T, store *fake, s *Stack) {
 		holding(t, s, limit)
 		r := ask("a", 8, limit)
-		inBlock, less, more := mustDecide(t, s, r), mustDecide(t, s, r), mustDecide(t, s, r)
+		charged := func() stint.Charge { return mustDecide(t, s, r).Charge }
+		inBlock, less, more := charged(), charged(), charged()
 		wantSettled(t, s, inBlock, 3, true)
 		time.Sleep(time.Second)
 		used := usedOf(t, store, "a", limit)
@@ -447,9 +429,7 @@ func TestLeasesAndResets(t *testing.T) {
 		leaseStarted(t, s, r, time.Millisecond)
 		leaseStarted(t, elsewhere, r, time.Millisecond)
 		leaseStarted(t, s, scoped, time.Millisecond)
-		if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
-			t.Fatal(err)
-		}
+		mustCommand(t, s, resetOf(r.Claims[0]))
 		wantUsed(t, store, "a", limit, 0)
 		if !fromLease(mustDecide(t, s, scoped)) {
 			t.Error("a reset ended the lease of another scope")
@@ -469,10 +449,8 @@ func TestLeasesAreNotGivenBack(t *testing.T) {
 		r := holding(t, s, limit)
 		held, used := s.leases.held(&r.Claims[0]), usedOf(t, store, "a", limit)
 		time.Sleep(time.Microsecond)
-		if err := s.Command(t.Context(), stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
-			Limits: r.Claims[0].Limits, Units: stint.MaxUnits}); err != nil {
-			t.Fatal(err)
-		}
+		mustCommand(t, s, stint.Command{Kind: stint.CommandGiveBack, Subject: "a",
+			Limits: r.Claims[0].Limits, Units: stint.MaxUnits})
 		if got := s.leases.held(&r.Claims[0]); got != held {
 			t.Errorf("%d held, want %d as before", got, held)
 		}

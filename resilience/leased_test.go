@@ -78,9 +78,7 @@ func TestAnswersOfAPart(t *testing.T) {
 				if g, w := mustAmend(t, s, got.Charge, a), mustAmend(t, whole, want.Charge, a); g != w {
 					t.Errorf("decision %d is settled: %+v, want %+v", n, g, w)
 				}
-				if mustAmend(t, s, got.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-					t.Errorf("decision %d is settled twice", n)
-				}
+				wantChange(t, s, got.Charge, settleTo(0), false)
 			}
 		}
 		if allowed < 50 || denied < 50 {
@@ -110,7 +108,7 @@ func wantLike(t *testing.T, n int, got, want *stint.Decision) {
 		}
 	}
 	if !got.Charge.IsZero() {
-		if err := (stint.Amendment{Kind: stint.AmendSettle}).Validate(&got.Charge); err != nil {
+		if err := settleTo(0).Validate(&got.Charge); err != nil {
 			t.Errorf("decision %d: %v", n, err)
 		}
 	}
@@ -226,26 +224,17 @@ func TestPartsSettle(t *testing.T) {
 		by, c := s, d.Charge
 		if test.elsewhere {
 			by = newStack(t, store, leasing)
-			if mustAmend(t, by, c.Part(1, 2), stint.Amendment{Kind: stint.AmendSettle}).Changed {
-				t.Error("another process settled what it was not given")
-			}
+			wantChange(t, by, c.Part(1, 2), settleTo(0), false) // which it was not given
 			c.Data().Leased = 0
 		}
-		want := stint.Amended{Changed: true, Charged: test.truth}
-		if got := mustAmend(t, by, c, settleTo(test.truth)); got != want {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
+		wantSettled(t, by, c, test.truth, true)
 		for _, again := range []stint.Charge{c, c.Part(2), c.Part(0, 1)} {
-			if mustAmend(t, by, again, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-				t.Error("settled twice")
-			}
+			wantChange(t, by, again, settleTo(0), false)
 		}
 		time.Sleep(3 * maxLease)
 		wantUsed(t, store, "user", ofUser, test.truth)
 		wantUsed(t, store, "team", ofTeam, before+test.truth)
-		if mustAmend(t, s, c, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Error("settled again after the end")
-		}
+		wantChange(t, s, c, settleTo(0), false)
 	})
 }
 
@@ -260,9 +249,10 @@ func TestLeasedUnitsAloneAreCharged(t *testing.T) {
 			store.fail(refusedCall())
 		}
 		d := mustDecide(t, s, r)
-		if store.up(); !d.Allowed || !mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}).Changed {
-			t.Errorf("not refunded: %+v", d)
+		if store.up(); !d.Allowed {
+			t.Errorf("denied: %+v", d)
 		}
+		wantChange(t, s, d.Charge, settleTo(0), true)
 		time.Sleep(3 * maxLease)
 		wantUsed(t, store, "team", ofTeam, before)
 	})
@@ -295,12 +285,8 @@ func TestLeasedCostsSettleOnce(t *testing.T) {
 	each(t, cases, leasing, func(t *testing.T, store *fake, s *Stack, r stint.Request) {
 		before := leaseTeam(t, s)
 		d := mustDecide(t, s, r)
-		if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}); !got.Changed {
-			t.Errorf("not settled: %+v", got)
-		}
-		if got := mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle}); got.Changed {
-			t.Errorf("settled twice: %+v", got)
-		}
+		wantChange(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Costs: stint.Costs{"": 2}}, true)
+		wantChange(t, s, d.Charge, settleTo(0), false)
 		time.Sleep(3 * maxLease)
 		wantUsed(t, store, "team", ofTeam, before+2)
 	})
@@ -342,13 +328,9 @@ func TestPartsAndPlaces(t *testing.T) {
 		if !d.Allowed || d.Charge.Data().Leased != 0b10 {
 			t.Fatalf("got %+v", d)
 		}
-		if !mustAmend(t, s, d.Charge, extend).Changed {
-			t.Error("not held")
-		}
+		wantChange(t, s, d.Charge, extend, true)
 		wantAdmitted(t, s, 1, r, 0)
-		if !mustAmend(t, s, d.Charge, release).Changed {
-			t.Error("not released")
-		}
+		wantChange(t, s, d.Charge, release, true)
 		if d := mustDecide(t, s, r); !d.Allowed || contract.FromStore(&d.Charge) {
 			t.Errorf("got %+v", d)
 		}
@@ -377,10 +359,7 @@ func TestOutageBesideLeases(t *testing.T) {
 		r.Failure = &stint.FailurePolicy{}
 		r.Bans, r.Claims[1].Shared, r.Claims[2].Shared = &applyBans, true, true
 		if banned {
-			ban := stint.Command{Kind: stint.CommandBan, Subject: "user", For: time.Hour}
-			if err := store.Store.Command(t.Context(), ban); err != nil {
-				t.Fatal(err)
-			}
+			mustCommand(t, store.Store, stint.Command{Kind: stint.CommandBan, Subject: "user", For: time.Hour})
 		}
 		if d := mustDecide(t, s, r); d.Banned != banned || d.Allowed == banned { // of all three, in one call
 			t.Fatalf("got %+v", d)
@@ -437,9 +416,7 @@ func TestRefundOfAnOlderUnit(t *testing.T) {
 		wantOnce(t, s, first.Charge, settleTo(0), true)
 		store.up()
 		time.Sleep(5 * time.Second)
-		r.Mode = stint.ModePeek
-		d := mustDecide(t, store, r)
-		if u := d.Usages()[0]; u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
+		if u := usageOf(t, store, "a", stint.PerHour(100)); u.Used != 1 || u.ResetAfter < time.Hour-10*time.Second {
 			t.Errorf("%d used, fully reset in %v, want the unit of 5 s ago", u.Used, u.ResetAfter)
 		}
 	})
@@ -485,9 +462,7 @@ func TestSettledApart(t *testing.T) {
 						}
 						wantOnce(t, s, c, stint.Amendment{Kind: stint.AmendSettle, Costs: costs}, true)
 					}
-					used := ask("a", 1, in, out)
-					used.Mode = stint.ModePeek
-					now := mustDecide(t, s, used)
+					now := mustDecide(t, s, peek(ask("a", 1, in, out)))
 					if u := now.Usages(); now.Degraded && (u[0].Used < 40 || u[0].Used > 110 || u[1].Used != 160) {
 						t.Errorf("without the store: %+v used, want 40 to 110, and 160", u)
 					}

@@ -206,10 +206,7 @@ func TestBansAndCommandsWithoutTheStore(t *testing.T) {
 	over(t, alone, func(t *testing.T, store *fake, s *Stack) {
 		r, shared, free := oneUnit("a"), oneUnit("a"), oneUnit("a")
 		r.Bans, shared.Bans, shared.Claims[0].Shared = &stint.BanPolicy{}, &stint.BanPolicy{}, true
-		ban := stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute}
-		if err := store.Store.Command(t.Context(), ban); err != nil {
-			t.Fatal(err)
-		}
+		mustCommand(t, store.Store, stint.Command{Kind: stint.CommandBan, Subject: "a", For: time.Minute})
 		for _, err := range []error{nil, refusedCall()} {
 			store.fail(err)
 			for range 2 {
@@ -255,9 +252,7 @@ func TestUnitsGivenBackWithoutTheStore(t *testing.T) {
 			c := stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Limits: []stint.Limit{l}, Units: 2}
 			store.fail(storeError(stint.KindUnreachable), "take", "peek")
 			wantAdmitted(t, s, 1, ask("a", l.Capacity()/2, l), 1)
-			if err := s.Command(t.Context(), c); err != nil {
-				t.Fatal(err)
-			}
+			mustCommand(t, s, c)
 			wantAdmitted(t, s, 1, oneUnit("a", l), 0)
 			store.down()
 			if err := s.Command(t.Context(), c); !errors.Is(err, errDown) {
@@ -459,13 +454,12 @@ func TestLocalChargesAreAmended(t *testing.T) {
 		for range 5 { // holders that died do not count
 			time.Sleep(3 * time.Minute)
 			holder := mustDecide(t, s, oneUnit("e", stint.Concurrency(1, time.Minute)))
-			if !holder.Allowed || !mustAmend(t, s, holder.Charge, stint.Amendment{Kind: stint.AmendExtend}).Changed {
-				t.Error("a place is not given, or not kept")
+			if !holder.Allowed {
+				t.Error("a place is not given")
 			}
+			wantChange(t, s, holder.Charge, extend, true)
 		}
-		if !mustAmend(t, s, shared.Charge, settleTo(0)).Changed {
-			t.Error("the refund of a charge of the store is not made later")
-		}
+		wantChange(t, s, shared.Charge, settleTo(0), true) // later, in the store
 	})
 }
 

@@ -3,7 +3,6 @@ package resilience
 import (
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -65,23 +64,15 @@ func TestMemoryOfManySubjects(t *testing.T) {
 		store.down()
 		full := oneUnit("full", stint.PerHour(10))
 		wantAdmitted(t, s, 11, full, 10)
-		before := heapInUse()
+		before := testkit.HeapInUse()
 		for i := range 3 * most / recordBytes {
 			wantAdmitted(t, s, 1, oneUnit(fmt.Sprint("subject", i), limit), 1)
 		}
 		wantAdmitted(t, s, 1, full, 0)
-		if grown := heapInUse() - before; grown > most*6/5 {
+		if grown := testkit.HeapInUse() - before; grown > most*6/5 {
 			t.Errorf("%d KiB in use, want %d", grown>>10, most>>10)
 		}
 	})
-}
-
-// heapInUse is how many bytes are in use.
-func heapInUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // Charges that are remembered together count as the last of them, in whatever order they were
@@ -115,7 +106,7 @@ func TestRefundsOfAWindowThatIsOver(t *testing.T) {
 		time.Sleep(64 * time.Second)
 		wantAdmitted(t, s, 2*most, r, most)
 		for _, d := range slow {
-			mustAmend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+			mustAmend(t, s, d.Charge, settleTo(0))
 		}
 		store.up()
 		for range 50 { // what is owed is charged meanwhile
@@ -245,13 +236,13 @@ func TestMemoryOfALongOutage(t *testing.T) {
 				take(i) // with the store
 			}
 			store.down()
-			before := heapInUse()
+			before := testkit.HeapInUse()
 			for n := range seconds * calls {
 				if take(n); n%20 == 19 {
 					time.Sleep(100 * time.Millisecond)
 				}
 			}
-			if grown := heapInUse() - before; grown > 4<<20 {
+			if grown := testkit.HeapInUse() - before; grown > 4<<20 {
 				t.Errorf("%d KiB more in use after the outage", grown>>10)
 			}
 			store.up()

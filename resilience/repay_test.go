@@ -31,9 +31,7 @@ func TestResetWhileDebtsAreCharged(t *testing.T) {
 				}
 			})
 			<-charging
-			if err := s.Command(t.Context(), resetOf(r.Claims[0])); err != nil {
-				t.Fatal(err)
-			}
+			mustCommand(t, s, resetOf(r.Claims[0]))
 			store.hook(nil)
 			time.Sleep(5 * time.Second)
 			wantUsed(t, store, "a", stint.PerHour(1000), 0)
@@ -119,13 +117,13 @@ func TestAnswersDuringARefund(t *testing.T) {
 				wantAdmitted(t, store, 2, oneUnit("a", limit), 2)
 				sent := s.ledger.now()
 				time.Sleep(time.Millisecond)
-				mustAmend(t, store, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+				mustAmend(t, store, d.Charge, settleTo(0))
 				wantAdmitted(t, s, 1, ask("a", 4, limit), 0)
 				if command {
 					s.ledger.commanded(&stint.Command{Kind: stint.CommandGiveBack, Subject: "a", Units: 1,
 						Limits: []stint.Limit{limit}}, true, sent)
 				} else {
-					s.ledger.amended(&d.Charge, stint.Amendment{Kind: stint.AmendSettle}, 0, sent)
+					s.ledger.amended(&d.Charge, settleTo(0), 0, sent)
 				}
 				store.fail(refusedCall())
 				wantAdmitted(t, s, 4, oneUnit("a", limit), 2)
@@ -322,9 +320,7 @@ func TestResetOfLimitsThatCameLater(t *testing.T) {
 		both := oneUnit("a", minute, hour)
 		mustDecide(t, s, both)
 		store.up()
-		if err := s.Command(t.Context(), resetOf(both.Claims[0])); err != nil {
-			t.Fatal(err)
-		}
+		mustCommand(t, s, resetOf(both.Claims[0]))
 		s.sender.charging.Store(false)
 		s.sender.start()
 		time.Sleep(5 * time.Second)

@@ -29,12 +29,7 @@ func newVolatile(t *testing.T) *volatile {
 
 func (v *volatile) flush(t *testing.T) {
 	t.Helper()
-	memory, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = memory.Close() })
-	v.memory.Store(memory)
+	v.memory.Store(newMemory(t, memorystore.Config{}))
 	v.lost.Add(1)
 }
 
@@ -104,20 +99,10 @@ func TestALossIsRestored(t *testing.T) {
 func TestNoLossIsRestored(t *testing.T) {
 	reset := stint.Command{Kind: stint.CommandReset, Subject: "user", Limits: []stint.Limit{stint.PerHour(100)}}
 	for name, test := range map[string]func(t *testing.T, v *volatile, s *Stack){
-		"a reset by this process": func(t *testing.T, _ *volatile, s *Stack) {
-			if err := s.Command(t.Context(), reset); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a reset by another process": func(t *testing.T, v *volatile, _ *Stack) {
-			if err := v.Command(t.Context(), reset); err != nil {
-				t.Fatal(err)
-			}
-		},
+		"a reset by this process":    func(t *testing.T, _ *volatile, s *Stack) { mustCommand(t, s, reset) },
+		"a reset by another process": func(t *testing.T, v *volatile, _ *Stack) { mustCommand(t, v, reset) },
 		"a reset before a loss": func(t *testing.T, v *volatile, _ *Stack) {
-			if err := v.Command(t.Context(), reset); err != nil {
-				t.Fatal(err)
-			}
+			mustCommand(t, v, reset)
 			time.Sleep(3 * time.Second)
 			v.flush(t)
 		},

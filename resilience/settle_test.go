@@ -31,13 +31,8 @@ func TestAmendmentsGather(t *testing.T) {
 			}
 			store.hook(func(string) { time.Sleep(time.Millisecond) })
 			var group sync.WaitGroup
-			for i := range charges {
-				group.Go(func() {
-					cost := int64(i % 10)
-					if done := mustAmend(t, s, charges[i], settleTo(cost)); done.Charged != cost || !done.Changed {
-						t.Errorf("settled at %d: %+v", cost, done)
-					}
-				})
+			for i, c := range charges {
+				group.Go(func() { wantSettled(t, s, c, int64(i%10), true) })
 			}
 			group.Wait()
 			if n := store.amends.Load(); together && n > 4 {
@@ -76,9 +71,7 @@ func TestReleaseAfterALateHeartbeat(t *testing.T) {
 			t.Fatal("the heartbeat was answered")
 		}
 		store.hook(nil)
-		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
-			t.Error("not released")
-		}
+		wantChange(t, s, d.Charge, release, true)
 		time.Sleep(5 * time.Second)
 		wantUsed(t, store, "a", place, 0)
 	})
@@ -134,9 +127,7 @@ func TestAmendmentsWithAFullQueue(t *testing.T) {
 		}
 		wantUsed(t, s, "a", test.limit, before)
 		s.sender.queue(nil)
-		if done := mustAmend(t, s, d.Charge, test.Amendment); !done.Changed {
-			t.Error("with room: it changed nothing")
-		}
+		wantChange(t, s, d.Charge, test.Amendment, true)
 		store.up()
 		time.Sleep(5 * time.Second)
 		wantUsed(t, store, "a", test.limit, 0)
@@ -151,9 +142,8 @@ func TestAmendmentsDoNotWaitForever(t *testing.T) {
 	over(t, c, func(t *testing.T, store *fake, s *Stack) {
 		d, late := mustDecide(t, s, oneUnit("a", stint.PerMinute(10))), mustDecide(t, s, oneUnit("b"))
 		store.down()
-		if !mustAmend(t, s, d.Charge, settleTo(0)).Changed || !mustAmend(t, s, late.Charge, settleTo(0)).Changed {
-			t.Error("not refunded")
-		}
+		wantChange(t, s, d.Charge, settleTo(0), true)
+		wantChange(t, s, late.Charge, settleTo(0), true)
 		wantState(t, s, "open")
 		time.Sleep(10 * time.Minute)
 		waiting := s.sender.queue(nil)
@@ -191,9 +181,7 @@ func TestRaiseThatWaits(t *testing.T) {
 		each(t, eachKind(5, time.Hour), alone, func(t *testing.T, store *fake, s *Stack, limit stint.Limit) {
 			d := mustDecide(t, s, ask("a", 10, limit))
 			fail(store)
-			if done := mustAmend(t, s, d.Charge, settleTo(50)); !done.Changed || done.Charged != 50 {
-				t.Errorf("raise: %+v", done)
-			}
+			wantSettled(t, s, d.Charge, 50, true)
 			wantAdmitted(t, s, 1, ask("a", 51, limit), 0)
 			wantAdmitted(t, s, 20, oneUnit("a", limit), 20)
 			store.up()
@@ -219,9 +207,7 @@ func TestSettleAndReleaseOfAnID(t *testing.T) {
 				store.up()
 				time.Sleep(pause)
 				for _, a := range order {
-					if done := mustAmend(t, s, d.Charge, a); !done.Changed {
-						t.Errorf("%v changed nothing", a.Kind)
-					}
+					wantChange(t, s, d.Charge, a, true)
 				}
 				time.Sleep(5 * time.Second)
 				wantUsed(t, store, "a", tokens, 40)
@@ -244,11 +230,7 @@ func TestSettlementsInAStall(t *testing.T) {
 		start := time.Now()
 		var group sync.WaitGroup
 		for _, c := range charges {
-			group.Go(func() {
-				if done := mustAmend(t, s, c, settleTo(3)); !done.Changed || done.Charged != 3 {
-					t.Errorf("%+v", done)
-				}
-			})
+			group.Go(func() { wantSettled(t, s, c, 3, true) })
 		}
 		group.Wait()
 		if took := time.Since(start); took > s.config.Failure.Budget {
@@ -276,9 +258,7 @@ func TestReleaseAfterATornHeartbeat(t *testing.T) {
 			t.Fatal("the heartbeat was answered")
 		}
 		store.up()
-		if done := mustAmend(t, s, d.Charge, release); !done.Changed {
-			t.Error("not released")
-		}
+		wantChange(t, s, d.Charge, release, true)
 		time.Sleep(amendTime / 2)
 		wantUsed(t, store, "b", place, 1) // the heartbeat may arrive
 		time.Sleep(amendTime)
@@ -296,9 +276,7 @@ func TestRefundOfAPlaceThatTheStoreKnows(t *testing.T) {
 		store.up()
 		mustAmend(t, s, d.Charge, extend)
 		wantUsed(t, store, "a", place, 1)
-		if done := mustAmend(t, s, d.Charge, settleTo(0)); !done.Changed {
-			t.Error("the refund changed nothing")
-		}
+		wantChange(t, s, d.Charge, settleTo(0), true)
 		time.Sleep(time.Second)
 		wantUsed(t, store, "a", place, 0)
 		store.fail(refusedCall())
@@ -350,9 +328,7 @@ func TestAmendmentAfterACanceledOne(t *testing.T) {
 		if done, err := s.Amend(ctx, d.Charge, settleTo(0)); done.Changed || !errors.Is(err, context.Canceled) {
 			t.Errorf("canceled: %+v, %v", done, err)
 		}
-		if done := mustAmend(t, s, d.Charge, settleTo(0)); !done.Changed {
-			t.Error("the second changed nothing")
-		}
+		wantChange(t, s, d.Charge, settleTo(0), true)
 		wantUsed(t, store, "a", stint.PerHour(1000), 0)
 	})
 }
