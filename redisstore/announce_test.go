@@ -100,13 +100,8 @@ func TestNoRefundIsMissed(t *testing.T) {
 		{stint.Per(5, time.Second).BurstTimes(2)},
 	} {
 		store := &counted{Store: open(t, server.URL()), announce: make(chan func(string, bool), 1)}
-		cache, err := resilience.New(store, resilience.Config{
-			NoLeases: true, Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = cache.Close() })
+		cache := stackOver(t, store,
+			resilience.Config{NoLeases: true, Failure: stint.FailurePolicy{Mode: stint.FailError}})
 		announce := <-store.announce
 		e := listen(t, store.Store, func(subject string) { announce(subject, false) })
 		request := unit(limits[0].String(), limits...)
@@ -114,12 +109,11 @@ func TestNoRefundIsMissed(t *testing.T) {
 		fromMemory, rand := 0, rand.New(rand.NewPCG(1, 2))
 		for range 400 {
 			half := limits[0].Capacity() / 2
-			request.Claims[0].Cost, request.Mode = []int64{
-				1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)], stint.ModeTake
+			request.Claims[0].Cost = []int64{1, max(1, half), half + 1, half + 1 + half/2}[rand.IntN(4)]
 			switch n := rand.IntN(10); {
 			case n < 2 && len(charges) > 0:
 				i := rand.IntN(len(charges))
-				amend(t, elsewhere, charges[i], stint.Amendment{Kind: stint.AmendSettle, Cost: rand.Int64N(2)})
+				amend(t, elsewhere, charges[i], settle(rand.Int64N(2)))
 				charges = slices.Delete(charges, i, i+1)
 				e.sinceLast()
 			case n < 4:
@@ -158,7 +152,7 @@ func TestSettledHoldIsAnnounced(t *testing.T) {
 		if e.sinceLast(); !d.Allowed {
 			t.Fatalf("%v: denied", limit)
 		}
-		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 1})
+		amend(t, s, d.Charge, settle(1))
 		if got, want := e.sinceLast(), []string{limit.String()}; !slices.Equal(got, want) {
 			t.Errorf("%v: announced %q, want %q", limit, got, want)
 		}
@@ -204,13 +198,7 @@ func TestARefundElsewhereEndsAWait(t *testing.T) {
 			calls := &counted{Store: open(t, server.URL())}
 			var store stint.Store = calls
 			if name == "stack" {
-				stack, err := resilience.New(calls, resilience.Config{
-					Failure: stint.FailurePolicy{Budget: 10 * time.Second}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer stack.Close()
-				store = stack
+				store = stackOver(t, calls, resilience.Config{})
 			}
 			lim, err := stint.New(store, stint.PerHour(1))
 			if err != nil {

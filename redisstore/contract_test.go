@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
@@ -36,9 +37,34 @@ func configOf(url string, options []option) redisstore.Config {
 	return c
 }
 
+// open opens a store that can be used.
 func open(t testing.TB, url string, options ...option) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.OpenNow(t.Context(), configOf(url, options))
+	return opened(t, t.Context(), redisstore.OpenNow, configOf(url, options))
+}
+
+// openAnyway opens a store whose servers may not be there.
+func openAnyway(ctx context.Context, t testing.TB, c redisstore.Config) *redisstore.Store {
+	t.Helper()
+	return opened(t, ctx, redisstore.Open, c)
+}
+
+func opened(t testing.TB, ctx context.Context,
+	open func(context.Context, redisstore.Config) (*redisstore.Store, error), c redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s, err := open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// stackOver returns package resilience over a store, whose budget no busy machine exceeds.
+func stackOver(t testing.TB, store driver.BatchStore, c resilience.Config) *resilience.Stack {
+	t.Helper()
+	c.Failure.Budget = 10 * time.Second
+	s, err := resilience.New(store, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +106,10 @@ func amend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) stint
 	return done
 }
 
+func settle(cost int64) stint.Amendment {
+	return stint.Amendment{Kind: stint.AmendSettle, Cost: cost}
+}
+
 func command(t testing.TB, s stint.Store, c stint.Command) {
 	t.Helper()
 	if err := s.Command(t.Context(), c); err != nil {
@@ -88,12 +118,20 @@ func command(t testing.TB, s stint.Store, c stint.Command) {
 }
 
 // usedOf is how many units of its first limit a subject has used.
-func usedOf(t testing.TB, s stint.Store, subject string, l ...stint.Limit) int64 {
+func usedOf(t testing.TB, s stint.Store, subject string, l stint.Limit) int64 {
 	t.Helper()
-	r := unit(subject, l...)
+	r := unit(subject, l)
 	r.Mode = stint.ModePeek
 	d := take(t, s, r)
 	return d.Usages()[0].Used
+}
+
+// wantUsed checks how many units of its first limit a subject has used.
+func wantUsed(t testing.TB, s stint.Store, subject string, l stint.Limit, want int64) {
+	t.Helper()
+	if got := usedOf(t, s, subject, l); got != want {
+		t.Errorf("%s of %s: %d used, want %d", l, subject, got, want)
+	}
 }
 
 // client is a connection of the test's own, to look behind the store's back.
@@ -224,16 +262,10 @@ func TestModelOfLayers(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	server := redistest.StartFakeTime(t)
 	s, c := open(t, server.URL(), named(keyA)), client(t, server.URL())
-	policy := stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
 	storetest.Model(t, func(t *testing.T) storetest.Harness {
 		h := clocked(t, s, c, server)
-		stack, err := resilience.New(&crowded{Store: s},
-			resilience.Config{Failure: policy, NoDenyCache: true, NoLeases: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = stack.Close() })
-		h.Store = stack
+		h.Store = stackOver(t, &crowded{Store: s}, resilience.Config{
+			Failure: stint.FailurePolicy{Mode: stint.FailError}, NoDenyCache: true, NoLeases: true})
 		return h
 	})
 	wantTTLs(t, c)

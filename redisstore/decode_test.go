@@ -12,12 +12,10 @@ import (
 
 // twoClaims is a request with three limits on two subjects.
 func twoClaims() stint.Request {
-	return stint.Request{
-		Claims: []stint.Claim{
-			{Subject: "user:1", Limits: []stint.Limit{stint.PerMinute(10), stint.PerHour(100)}, Cost: 1},
-			{Subject: "route:/x", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1},
-		},
-	}
+	return stint.Request{Claims: []stint.Claim{
+		{Subject: "user:1", Limits: []stint.Limit{stint.PerMinute(10), stint.PerHour(100)}, Cost: 1},
+		{Subject: "route:/x", Limits: []stint.Limit{stint.PerSecond(5)}, Cost: 1},
+	}}
 }
 
 // reply packs what take.lua would say to twoClaims.

@@ -13,11 +13,9 @@ import (
 // hostile are parts that a careless codec would confuse with one another or let choose the slot.
 var hostile = []string{
 	"a", "a:b", "b", "b:c", "c", ":", "::", "a:", ":a", "{x}", "{", "}", "{}", "}{", "a}:{b", "%", "%3A", "%25", "~",
-	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301",
-	" ", "a b", "A",
-	strings.Repeat("x", keypart.Max), strings.Repeat("x", keypart.Max+1), strings.Repeat("x", 10_000),
-	strings.Repeat("x", 9_999) + "y",
-	strings.Repeat("{", 60),
+	"~0000000000000000000000000000000000000000", "\r\n", "\x00", "\x00\x00", "\xff\xfe", "é", "e\u0301", " ", "a b",
+	"A", strings.Repeat("x", keypart.Max), strings.Repeat("x", keypart.Max+1), strings.Repeat("x", 10_000),
+	strings.Repeat("x", 9_999) + "y", strings.Repeat("{", 60),
 }
 
 // callOfTests is a call that is not sent.
@@ -60,11 +58,10 @@ func TestKeysAreDistinctAndInTheirSlot(t *testing.T) {
 }
 
 func TestReadableKeysStayReadable(t *testing.T) {
-	limits, named, places := []stint.Limit{stint.PerMinute(100)}, []stint.Limit{
-		stint.PerMinute(5).WithName("login")}, []stint.Limit{stint.Concurrency(2, time.Minute)}
+	limits, named, places := stint.PerMinute(100), stint.PerMinute(5).WithName("login"), stint.Concurrency(2, time.Minute)
 	for _, test := range []struct {
 		subject, scope string
-		limits         []stint.Limit
+		limit          stint.Limit
 		want           string
 	}{
 		{"user:42", "", limits, "stint:{user:42}:limits"},
@@ -75,7 +72,8 @@ func TestReadableKeysStayReadable(t *testing.T) {
 		{"user:42", "", places, "stint:{user:42}:concurrency/1m"},
 	} {
 		c := callOfTests(nil)
-		c.partKey(&c.divide([]stint.Claim{{Subject: test.subject, Scope: test.scope, Limits: test.limits}}, 0)[0])
+		claim := stint.Claim{Subject: test.subject, Scope: test.scope, Limits: []stint.Limit{test.limit}}
+		c.partKey(&c.divide([]stint.Claim{claim}, 0)[0])
 		if got := string(c.keyText); got != test.want {
 			t.Errorf("%q in %q: key %s, want %s", test.subject, test.scope, got, test.want)
 		}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -78,7 +79,7 @@ func history(t *testing.T, s *redisstore.Store) {
 		if again := take(once); !again.Repeat {
 			t.Errorf("%s: the id is not known", subject)
 		}
-		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 2})
+		amend(t, s, d.Charge, settle(2))
 		strict := &stint.BanPolicy{After: 1, Within: time.Hour, Durations: []time.Duration{time.Hour}}
 		for range 3 {
 			take(stint.Request{Claims: []stint.Claim{claim}, Bans: strict})
@@ -134,30 +135,14 @@ func monitor(t *testing.T, server *redistest.Server) (stop func() string) {
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	var mu sync.Mutex
-	var seen bytes.Buffer
-	go func() {
-		room := make([]byte, 64<<10)
-		for {
-			n, err := conn.Read(room)
-			mu.Lock()
-			seen.Write(room[:n])
-			mu.Unlock()
-			if err != nil {
-				return
-			}
-		}
-	}()
-	text := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		return seen.String()
-	}
-	testkit.Eventually(t, "MONITOR", func() bool { return strings.Contains(text(), "+OK") })
+	var seen testkit.Buffer
+	go func() { _, _ = io.Copy(&seen, conn) }() // until it is closed
+	saw := func(text string) func() bool { return func() bool { return strings.Contains(seen.String(), text) } }
+	testkit.Eventually(t, "MONITOR", saw("+OK"))
 	return func() string {
 		server.CLI(t, "ECHO", "that is all")
-		testkit.Eventually(t, "the end", func() bool { return strings.Contains(text(), "that is all") })
-		return text()
+		testkit.Eventually(t, "the end", saw("that is all"))
+		return seen.String()
 	}
 }
 
@@ -342,7 +327,7 @@ func TestNamesAreLost(t *testing.T) {
 		server.CLI(t, "CONFIG", "RESETSTAT")
 		claim := unit(jane, five...).Claims[0]
 		charge := driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 7})
-		_, amend := s.Amend(t.Context(), charge, stint.Amendment{Kind: stint.AmendSettle})
+		_, amend := s.Amend(t.Context(), charge, settle(0))
 		_, inspect := s.Inspect(t.Context(), claim)
 		_, scopes := s.Scopes(t.Context(), jane)
 		batch := []*driver.Call{{Request: unit(jane, five...)}}
@@ -423,7 +408,7 @@ func TestRowsOfLists(t *testing.T) {
 	if d := take(at(jane, scopes[0])); d.Usages()[0].Used == 3 {
 		t.Error("a scope as the list has it is that of another")
 	}
-	amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 5})
+	amend(t, s, d.Charge, settle(5))
 	wantUsed("Jane", her, 2)
 
 	// Somebody else has chosen such a name. They can be acted upon by it, and Jane is not.

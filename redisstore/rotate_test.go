@@ -24,20 +24,15 @@ func TestFilesAreReadAgain(t *testing.T) {
 	wrong, _ := redistest.NewCertificate(t)
 	directory := t.TempDir()
 	ca, password := filepath.Join(directory, "ca.pem"), filepath.Join(directory, "password")
-	put := func(file string, text []byte) { putFile(t, file, text) }
-	get := func(file string) []byte { return fileOf(t, file) }
-	put(ca, get(wrong))
+	put := func(file string, text []byte) { t.Helper(); putFile(t, file, text) }
+	put(ca, fileOf(t, wrong))
 	put(password, []byte("wrong\n"))
-	store, err := redisstore.Open(t.Context(), redisstore.Config{Logger: slog.New(slog.DiscardHandler),
+	store := openAnyway(t.Context(), t, redisstore.Config{Logger: slog.New(slog.DiscardHandler),
 		URL: "rediss://app@" + server.Addr() + "?ca_file=" + ca + "&password_file=" + password})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
 	if err := store.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "x509") {
 		t.Fatalf("another authority: got %v", err)
 	}
-	put(ca, get(right))
+	put(ca, fileOf(t, right))
 	testkit.Eventually(t, "the certificate is trusted, and the password is wrong", func() bool {
 		err := store.Ping(t.Context())
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
@@ -97,12 +92,8 @@ func TestClientCertificateIsReadAgain(t *testing.T) {
 		server.CLI(t, "CLIENT", "KILL", "TYPE", "normal")
 	}
 	roll(otherCert, otherKey)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{Logger: slog.New(slog.DiscardHandler),
+	store := openAnyway(t.Context(), t, redisstore.Config{Logger: slog.New(slog.DiscardHandler),
 		URL: "rediss://" + server.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
 	if err := store.Ping(t.Context()); err == nil {
 		t.Fatal("connected with the certificate of a stranger")
 	}

@@ -47,7 +47,7 @@ func TestSettleAfterTheState(t *testing.T) {
 			clock.Advance(time.Second)
 		}
 		for i, applied := range []stint.Amended{{Changed: true, Charged: 9}, {}} {
-			if done := amend(t, stores[i], d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 9}); done != applied {
+			if done := amend(t, stores[i], d.Charge, settle(9)); done != applied {
 				t.Errorf("reset %v, settlement %d: %+v, want %+v", reset, i+1, done, applied)
 			}
 			want(4)

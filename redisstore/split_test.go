@@ -131,11 +131,9 @@ func aDenialChargesNoCeiling(t *testing.T, cluster *redistest.Cluster) {
 		})
 	}
 	group.Wait()
-	if used := usedOf(t, s, subjects[1], ceiling.Limits...); used != 3 {
-		t.Errorf("%d of the ceiling are used, want 3", used)
-	}
-	if settled := cluster.MasterOf(t, "{"+subjects[1]+"}").CLI(
-		t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
+	wantUsed(t, s, subjects[1], ceiling.Limits[0], 3)
+	node := cluster.MasterOf(t, "{"+subjects[1]+"}")
+	if settled := node.CLI(t, "EXISTS", redisstore.Key(s, subjects[1], "settled")); settled != "0" {
 		t.Error("something was given back to the ceiling")
 	}
 }
@@ -160,9 +158,7 @@ func givingBackIsNotWaitedFor(t *testing.T, cluster *redistest.Cluster) {
 		testkit.Eventually(t, "the call is lost", func() bool { return w.lost.Load() > before })
 		fault.Store(false)
 		testkit.Eventually(t, "the charge is given back", func() bool { return s.GiveBacks() == 0 })
-		if used := usedOf(t, s, subjects[0], many); used != 0 {
-			t.Errorf("%d used, want none", used)
-		}
+		wantUsed(t, s, subjects[0], many, 0)
 	}
 	if info, err := s.Info(t.Context()); err != nil || info.NotGivenBack != 0 {
 		t.Errorf("%d charges were not given back, %v", info.NotGivenBack, err)
@@ -189,7 +185,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 			late++
 			continue
 		}
-		amend(t, s, d.Charge, stint.Amendment{Kind: stint.AmendSettle})
+		amend(t, s, d.Charge, settle(0))
 	}
 	if late == 0 {
 		t.Error("nothing came late")
@@ -197,9 +193,7 @@ func lateChargesAreGivenBack(t *testing.T, cluster *redistest.Cluster) {
 	w.delay.Store(0)
 	testkit.Eventually(t, "all is given back", func() bool { return s.GiveBacks() == 0 })
 	for _, subject := range subjects {
-		if used := usedOf(t, s, subject, limit); used != 1 {
-			t.Errorf("%s: %d used, want 1", subject, used)
-		}
+		wantUsed(t, s, subject, limit, 1)
 	}
 }
 
@@ -219,9 +213,7 @@ func closeGivesBack(t *testing.T, cluster *redistest.Cluster) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if used := usedOf(t, other, subjects[0], many); used != 0 {
-		t.Errorf("%d used, want none", used)
-	}
+	wantUsed(t, other, subjects[0], many, 0)
 }
 
 // A repeat on a Cluster has what all subjects were charged, also in another process and if it is
@@ -253,11 +245,10 @@ func repeatsHaveTheCharge(t *testing.T, cluster *redistest.Cluster) {
 			}
 		}
 		again := take(t, stores[1], request)
-		settle := stint.Amendment{Kind: stint.AmendSettle, Cost: 9}
-		if done := amend(t, stores[1], again.Charge, settle); !done.Changed || done.Charged != 9 {
+		if done := amend(t, stores[1], again.Charge, settle(9)); !done.Changed || done.Charged != 9 {
 			t.Errorf("settled %+v", done)
 		}
-		if done := amend(t, stores[0], first.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: 20}); done.Changed {
+		if done := amend(t, stores[0], first.Charge, settle(20)); done.Changed {
 			t.Errorf("settled again: %+v", done)
 		}
 		look := request

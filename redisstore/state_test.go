@@ -108,7 +108,7 @@ func TestDamagedStates(t *testing.T) {
 			t.Errorf("round %d, %s: inspect: %v", round, what, err)
 		}
 		if d.Charge.Data().ID != 0 {
-			if _, err := s.Amend(ctx, d.Charge, stint.Amendment{Kind: stint.AmendSettle, Cost: rng.Int64N(3)}); err != nil {
+			if _, err := s.Amend(ctx, d.Charge, settle(rng.Int64N(3))); err != nil {
 				t.Errorf("round %d, %s: settle: %v", round, what, err)
 			}
 		}

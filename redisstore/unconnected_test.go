@@ -14,24 +14,13 @@ import (
 	"github.com/stint-limiter/stint/redisstore"
 )
 
-// openAnyway opens a store whose servers may not be there.
-func openAnyway(ctx context.Context, t *testing.T, url string) *redisstore.Store {
-	t.Helper()
-	s, err := redisstore.Open(ctx, redisstore.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
 // Every call fails with why Redis is away, and with what kind of failure that is.
 func TestCallsWithoutAConnection(t *testing.T) {
 	locked := redistest.Start(t, "--requirepass", "secret")
 	for want, url := range map[stint.StoreErrorKind]string{
 		stint.KindUnreachable: "redis://127.0.0.1:1", stint.KindAuth: "redis://" + locked.Addr(),
 	} {
-		s := openAnyway(t.Context(), t, url)
+		s := openAnyway(t.Context(), t, redisstore.Config{URL: url})
 		<-s.Ready()
 		errs := redisstore.Verbs(t.Context(), s, time.Minute)
 		batch := &driver.Call{}
@@ -59,7 +48,7 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	proxy.SetLatency(time.Hour, 0)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	s := openAnyway(short, t, proxy.URL()+"?dial_timeout=1h&write_timeout=1h")
+	s := openAnyway(short, t, redisstore.Config{URL: proxy.URL() + "?dial_timeout=1h&write_timeout=1h"})
 	if err := redisstore.Verbs(short, s, time.Minute)["take"]; errkind.Of(err) != stint.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with little time: %v, want that it is up", err)
 	}

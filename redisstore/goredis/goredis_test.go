@@ -39,16 +39,33 @@ func open(t *testing.T, client redis.UniversalClient, c redisstore.Config) *redi
 	return s
 }
 
+// limiter is one of ten an hour.
+func limiter(t *testing.T, s stint.Store) *stint.Limiter {
+	t.Helper()
+	lim, err := stint.New(s, stint.PerHour(10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lim
+}
+
+// awaitDecision waits until a store decides on user:2.
+func awaitDecision(t *testing.T, what string, s stint.Store) {
+	t.Helper()
+	lim := limiter(t, s)
+	testkit.EventuallyNil(t, what, func() error {
+		_, err := lim.Allow(t.Context(), "user:2")
+		return err
+	})
+}
+
 // shares wants a limit of ten, all of it used by two stores at once.
 func shares(t *testing.T, stores ...stint.Store) {
 	t.Helper()
 	var allowed atomic.Int64
 	var work sync.WaitGroup
 	for i := range 40 {
-		lim, err := stint.New(stores[i%len(stores)], stint.PerHour(10))
-		if err != nil {
-			t.Fatal(err)
-		}
+		lim := limiter(t, stores[i%len(stores)])
 		work.Go(func() {
 			switch d, err := lim.Allow(context.Background(), "user:1"); {
 			case err != nil:
@@ -125,14 +142,7 @@ func TestFailover(t *testing.T) {
 	s := open(t, client, redisstore.Config{})
 	shares(t, s)
 	sentinel.Master.Kill()
-	lim, err := stint.New(s, stint.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.EventuallyNil(t, "the new master decides", func() error {
-		_, err := lim.Allow(t.Context(), "user:2")
-		return err
-	})
+	awaitDecision(t, "the new master decides", s)
 	if got, err := sentinel.Replica.Do("EXISTS", "stint:{user:2}:limits"); got != "1" || err != nil {
 		t.Errorf("the key on the new master: %s, %v", got, err)
 	}
@@ -210,14 +220,7 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = admin.Do(t.Context(), "CLIENT", "KILL", "TYPE", "normal") // ends its own connection as well
-	lim, err := stint.New(s, stint.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	testkit.EventuallyNil(t, "decisions as the next user", func() error {
-		_, err := lim.Allow(t.Context(), "user:2")
-		return err
-	})
+	awaitDecision(t, "decisions as the next user", s)
 
 	// A provider that fails is the error of calls.
 	failing := redis.NewClient(&redis.Options{Addr: server.Addr(),
