@@ -113,11 +113,7 @@ func TestAnswersOfABatch(t *testing.T) {
 		r := oneUnit("a", limit)
 		var callers sync.WaitGroup
 		for range 10 {
-			callers.Go(func() {
-				if d := mustDecide(t, s, r); !d.Allowed || d.Degraded {
-					t.Errorf("allowed %v, degraded %v", d.Allowed, d.Degraded)
-				}
-			})
+			callers.Go(func() { wantDecided(t, s, r, true, false) })
 		}
 		callers.Wait()
 		store.fail(refusedCall())
@@ -173,9 +169,7 @@ func TestAllowedAfterANewerDenial(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			admitted(t, store, 19, r) // by others
 			store.change(way{})
-			if d := mustDecide(t, s, r); d.Allowed || d.Degraded {
-				t.Errorf("the second is allowed %v, degraded %v", d.Allowed, d.Degraded)
-			}
+			wantDecided(t, s, r, false, false)
 			caller.Wait()
 			time.Sleep(40 * time.Millisecond)
 			store.fail(refusedCall())

@@ -414,11 +414,7 @@ func TestASlowStoreHoldsUpNobody(t *testing.T) {
 			mustDecide(t, s, oneUnit("first")) // from then on it is known how far away the store is
 			var group sync.WaitGroup
 			for i := range 1000 {
-				group.Go(func() {
-					if d := mustDecide(t, s, oneUnit(fmt.Sprint(i%7))); d.Degraded {
-						t.Errorf("%v away: the store did not decide", trip)
-					}
-				})
+				group.Go(func() { wantDecided(t, s, oneUnit(fmt.Sprint(i%7)), true, false) })
 				time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
 			}
 			group.Wait()
@@ -489,14 +485,12 @@ func TestAtMostSoManyFlights(t *testing.T) {
 		store.change(way{silent: true})
 		wantAdmitted(t, s, maxFlights, oneUnit("a"), maxFlights)
 		start := time.Now()
-		if d := mustDecide(t, s, oneUnit("a")); !d.Degraded || !d.Allowed || len(store.batches()) != maxFlights ||
-			time.Since(start) != 0 {
-			t.Errorf("degraded %v after %v, %d calls", d.Degraded, time.Since(start), len(store.batches()))
+		wantDecided(t, s, oneUnit("a"), true, true)
+		if took, n := time.Since(start), len(store.batches()); n != maxFlights || took != 0 {
+			t.Errorf("decided after %v, %d calls", took, n)
 		}
 		store.change(way{})
 		time.Sleep(2 * time.Second)
-		if d := mustDecide(t, s, oneUnit("a")); d.Degraded {
-			t.Error("the store is not asked again")
-		}
+		wantDecided(t, s, oneUnit("a"), true, false)
 	})
 }

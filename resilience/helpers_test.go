@@ -464,6 +464,14 @@ func mustDecide(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	return d
 }
 
+// wantDecided takes, and checks the decision and whether it was made without the store.
+func wantDecided(t testing.TB, s stint.Store, r stint.Request, allowed, degraded bool) {
+	t.Helper()
+	if d := mustDecide(t, s, r); d.Allowed != allowed || d.Degraded != degraded {
+		t.Errorf("allowed %v, degraded %v, want %v, %v: %+v", d.Allowed, d.Degraded, allowed, degraded, d)
+	}
+}
+
 // admitted is how many of n requests are allowed.
 func admitted(t testing.TB, s stint.Store, n int, r stint.Request) (count int) {
 	t.Helper()

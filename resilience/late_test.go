@@ -276,9 +276,7 @@ func TestOverruledChargesRefill(t *testing.T) {
 		store.fail(refusedCall(), opAmend)
 		for range 3 { // whether the first three were charged is not known yet
 			time.Sleep(200 * time.Millisecond)
-			if d := mustDecide(t, s, oneUnit("a", limit)); d.Allowed || !d.Degraded {
-				t.Errorf("allowed %v, degraded %v", d.Allowed, d.Degraded)
-			}
+			wantDecided(t, s, oneUnit("a", limit), false, true)
 		}
 		time.Sleep(2 * time.Second) // now they are charged
 		mustDecide(t, s, oneUnit("a", limit))

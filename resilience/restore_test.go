@@ -60,9 +60,7 @@ func (v *volatile) wantUsed(t *testing.T, l stint.Limit, want int64) {
 
 func takeUnits(t *testing.T, s *Stack, cost int64, limits ...stint.Limit) {
 	t.Helper()
-	if d := mustDecide(t, s, ask("user", cost, limits...)); !d.Allowed || d.Degraded {
-		t.Fatalf("got %+v; want it allowed by the store", d)
-	}
+	wantDecided(t, s, ask("user", cost, limits...), true, false)
 }
 
 // A store that has lost its memory learns what was used from the processes that are left, whether
