@@ -154,16 +154,6 @@ func bySubject(history []porcupine.Operation) [][]porcupine.Operation {
 
 func describeCall(in, out any) string {
 	i, o := in.(asked), out.(reply)
-	return fmt.Sprintf(
-		"%s %d of %s (charge %x of %d) → %v, used %v, charge %x at %d",
-		i.verb,
-		i.cost,
-		i.subject,
-		i.charge.Data().ID,
-		i.charge.Claims()[0].Cost,
-		o.ok,
-		o.used,
-		o.charge.Data().ID,
-		o.charge.Data().At,
-	)
+	return fmt.Sprintf("%s %d of %s (charge %x of %d) → %v, used %v, charge %x at %d", i.verb, i.cost, i.subject,
+		i.charge.Data().ID, i.charge.Claims()[0].Cost, o.ok, o.used, o.charge.Data().ID, o.charge.Data().At)
 }

@@ -129,10 +129,8 @@ func (w *world) calmAll() error {
 }
 
 func (w *world) banned(subject string) (bool, error) {
-	d, err := w.oracle.Take(w.t.Context(), stint.Request{
-		Claims: []stint.Claim{
-			{Subject: subject, Limits: w.plan.families[0][:1]},
-		}, Mode: stint.ModePeek, Bans: w.plan.bans,
-	})
+	claim := stint.Claim{Subject: subject, Limits: w.plan.families[0][:1]}
+	d, err := w.oracle.Take(w.t.Context(),
+		stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek, Bans: w.plan.bans})
 	return d.Banned, err
 }

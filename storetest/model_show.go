@@ -21,12 +21,8 @@ func differ(got, want stint.Decision) string {
 func whole(d stint.Decision) string {
 	text := fmt.Sprintf("%s key %q", answer(d), d.Key())
 	if d.Charge.Data().ID != 0 || d.Charge.Data().At != 0 {
-		text += fmt.Sprintf(
-			" charged %d at %d, amendable %v",
-			d.Charge.Claims()[0].Cost,
-			d.Charge.Data().At-epoch.UnixMicro(),
-			d.Charge.Data().ID != 0,
-		)
+		text += fmt.Sprintf(" charged %d at %d, amendable %v", d.Charge.Claims()[0].Cost,
+			d.Charge.Data().At-epoch.UnixMicro(), d.Charge.Data().ID != 0)
 	}
 	for _, s := range d.States() {
 		text += fmt.Sprintf(" %s", *s.Limit)

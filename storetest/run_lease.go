@@ -34,13 +34,8 @@ func (k *tester) wantCharged(d stint.Decision, cost int64) {
 	k.Helper()
 	k.wantAllowed(d, true)
 	if c := d.Charge; c.Data().ID == 0 || c.Claims()[0].Cost != cost || d.RetryAfter != 0 {
-		k.Fatalf(
-			"charge is %x of %d with retry-after %v, want %d at once",
-			c.Data().ID,
-			c.Claims()[0].Cost,
-			d.RetryAfter,
-			cost,
-		)
+		k.Fatalf("charge is %x of %d with retry-after %v, want %d at once", c.Data().ID, c.Claims()[0].Cost,
+			d.RetryAfter, cost)
 	}
 }
 

@@ -23,17 +23,18 @@ func (k *tester) tentative(cost int64) stint.Decision {
 // must be made before they are used.
 func (k *tester) tentatively(booked stint.Decision) stint.Decision {
 	k.Helper()
-	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
-		driver.Terms{Tentative: true, Booked: booked.Charge.Data()}))
+	return k.rebook(booked, driver.Terms{Tentative: true})
+}
+
+func (k *tester) rebook(booked stint.Decision, terms driver.Terms) stint.Decision {
+	k.Helper()
+	terms.Booked = booked.Charge.Data()
+	return k.decide(driver.WithTerms(stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve}, terms))
 }
 
 func (k *tester) move(booked stint.Decision) stint.Decision {
 	k.Helper()
-	r := driver.WithTerms(
-		stint.Request{Claims: booked.Charge.Claims(), Mode: stint.ModeReserve},
-		driver.Terms{Booked: booked.Charge.Data()},
-	)
-	return k.decide(r)
+	return k.rebook(booked, driver.Terms{})
 }
 
 var reservations = []check{
