@@ -46,11 +46,13 @@ func open(t *testing.T, c stores.Config, url string) stores.Store {
 	return store
 }
 
-// take charges a unit of ten per hour.
+// unit is one of ten per hour.
+var unit = stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
+
+// take charges a unit.
 func take(t *testing.T, store stint.Store) stint.Decision {
 	t.Helper()
-	claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-	d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}})
+	d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{unit}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,8 +175,7 @@ func TestRedis(t *testing.T) {
 					t.Errorf("take %d: got %+v, want %d left in Redis", n+1, d, 9-n)
 				}
 			}
-			claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}}
-			if shown, err := second.Inspect(t.Context(), claim); err != nil || shown.Windows[0].Used != 2 {
+			if shown, err := second.Inspect(t.Context(), unit); err != nil || shown.Windows[0].Used != 2 {
 				t.Errorf("got %+v, %v; want 2 used", shown, err)
 			}
 			for _, store := range []stores.Store{first, second, first} {
@@ -219,8 +220,8 @@ func TestRedisComesLater(t *testing.T) {
 			before := runtime.NumGoroutine()
 			test.away(t, redis)
 			var log testkit.Buffer
-			c := stores.Config{
-				Resilience: resilience.Config{Logger: slog.New(slog.NewTextHandler(&log, nil)), Failure: unhurried}}
+			c := stores.Config{Resilience: resilience.Config{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)), Failure: unhurried}}
 			store := open(t, c, "redis://"+redis.Addr())
 			failed, ok := errors.AsType[*stint.StoreError](store.Ping(t.Context()))
 			if !ok || failed.Kind != test.kind {
@@ -232,8 +233,7 @@ func TestRedisComesLater(t *testing.T) {
 			test.come(t, redis)
 			testkit.Eventually(t, "Ping succeeds", func() bool { return store.Ping(t.Context()) == nil })
 			testkit.Eventually(t, "decided by Redis, with what was charged before", func() bool {
-				claim := stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
-				d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}, Mode: stint.ModePeek})
+				d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{unit}, Mode: stint.ModePeek})
 				return err == nil && !d.Degraded && d.Decisive().Used == 1
 			})
 			testkit.Eventually(t, "the log says so",
