@@ -22,11 +22,7 @@ const doTimeout = 10 * time.Second
 // or of the connection fails the test.
 func (s *Server) CLI(t testing.TB, args ...string) string {
 	t.Helper()
-	reply, err := s.Do(args...)
-	if err != nil {
-		t.Fatalf("redistest: %s: %s: %v", s.Addr(), strings.Join(args, " "), err)
-	}
-	return reply
+	return text(s.mustDo(t, args))
 }
 
 // Do is like [Server.CLI], but returns an error instead of failing a test. It may be called from
@@ -43,11 +39,16 @@ func (s *Server) Do(args ...string) (string, error) {
 // contain any bytes.
 func (s *Server) list(t testing.TB, args ...string) []string {
 	t.Helper()
+	return texts(s.mustDo(t, args))
+}
+
+func (s *Server) mustDo(t testing.TB, args []string) any {
+	t.Helper()
 	replies, err := s.pipeline(args)
 	if err != nil {
 		t.Fatalf("redistest: %s: %s: %v", s.Addr(), strings.Join(args, " "), err)
 	}
-	return texts(replies[0])
+	return replies[0]
 }
 
 // pipeline sends commands on its own connection and returns their replies, each a string or a slice
