@@ -18,30 +18,19 @@ import (
 
 func TestF29(t *testing.T) {
 	fault(t, "F29", "NOAUTH, WRONGPASS, NOPERM at run time", "its own metric and log line, policy; never silently open", func(r *report) {
+		limiter := []string{"ACL SETUSER limiter on >secret ~* &* +@all"}
 		for _, c := range []struct {
 			name               string
 			user               string // of ours, with its password
 			before, take, give []string
 		}{
-			{
-				name:   "NOPERM",
-				user:   "limiter:secret@",
-				before: []string{"ACL SETUSER limiter on >secret ~* &* +@all"},
-				take:   []string{"ACL SETUSER limiter -eval -evalsha"},
-				give:   []string{"ACL SETUSER limiter +eval +evalsha"},
-			},
-			{
-				name:   "WRONGPASS",
-				user:   "limiter:secret@",
-				before: []string{"ACL SETUSER limiter on >secret ~* &* +@all"},
-				take:   []string{"ACL SETUSER limiter resetpass >another", "CLIENT KILL USER limiter"},
-				give:   []string{"ACL SETUSER limiter resetpass >secret"},
-			},
-			{
-				name: "NOAUTH",
-				take: []string{"CONFIG SET requirepass secret", "CLIENT KILL USER default"},
-				give: []string{"ACL SETUSER default nopass"},
-			},
+			{"NOPERM", "limiter:secret@", limiter,
+				[]string{"ACL SETUSER limiter -eval -evalsha"}, []string{"ACL SETUSER limiter +eval +evalsha"}},
+			{"WRONGPASS", "limiter:secret@", limiter,
+				[]string{"ACL SETUSER limiter resetpass >another", "CLIENT KILL USER limiter"},
+				[]string{"ACL SETUSER limiter resetpass >secret"}},
+			{"NOAUTH", "", nil,
+				[]string{"CONFIG SET requirepass secret", "CLIENT KILL USER default"}, []string{"ACL SETUSER default nopass"}},
 		} {
 			server := redistest.Start(t)
 			admin := adminOf(r, server)

@@ -57,9 +57,8 @@ func (m *movers) call(caller, n int) {
 	s := m.stacks[caller%len(m.stacks)]
 	unique := fmt.Sprint(caller, ":", n)
 	// Bans are looked for, and denials counted, though there are too few of them for a ban.
-	if d, _ := m.take(s, m.request("bans", "",
-		&stint.BanPolicy{After: 125, Within: 10 * time.Millisecond,
-			Durations: []time.Duration{time.Second}})); d.Allowed {
+	bans := &stint.BanPolicy{After: 125, Within: 10 * time.Millisecond, Durations: []time.Duration{time.Second}}
+	if d, _ := m.take(s, m.request("bans", "", bans)); d.Allowed {
 		m.allowed[0].Add(1)
 	}
 	// Every request is sent twice under its ID.
@@ -111,14 +110,8 @@ func TestF42(t *testing.T) {
 			to = cluster.Nodes[1]
 		}
 		for i := range pick(30, 3) { // so that a move takes its time
-			from.CLI(
-				t,
-				"EVAL",
-				"for i = 1, 1000 do redis.call('SET', KEYS[1] .. ARGV[1] .. ':' .. i, 'v', 'EX', '600') end",
-				"1",
-				"other:{shared}:",
-				strconv.Itoa(i),
-			)
+			from.CLI(t, "EVAL", "for i = 1, 1000 do redis.call('SET', KEYS[1] .. ARGV[1] .. ':' .. i, 'v', 'EX', '600') end",
+				"1", "other:{shared}:", strconv.Itoa(i))
 		}
 		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
 		for range 2 {
@@ -198,19 +191,9 @@ func TestF42(t *testing.T) {
 		for n := range 50 {
 			ask(r, other, inTwoKeys(n)) // after the moves
 		}
-		r.saw(
-			"slot moved %d times under %d decisions, %d of them undecided; with bans %d, with ids %d of %d admitted; %d of %d refunded; limits in two keys: %d of %d undecided",
-			moves,
-			m.asked.Load(),
-			m.moving.Load(),
-			m.allowed[0].Load(),
-			m.allowed[1].Load(),
-			limit,
-			m.allowed[2].Load()-kept,
-			m.allowed[2].Load(),
-			undecided,
-			decided,
-		)
+		r.saw("slot moved %d times under %d decisions, %d of them undecided; with bans %d, with ids %d of %d admitted; "+
+			"%d of %d refunded; limits in two keys: %d of %d undecided", moves, m.asked.Load(), m.moving.Load(),
+			m.allowed[0].Load(), m.allowed[1].Load(), limit, m.allowed[2].Load()-kept, m.allowed[2].Load(), undecided, decided)
 		wantTTLs(r, cluster.Nodes...)
 	})
 }

@@ -54,8 +54,7 @@ func TestF60(t *testing.T) {
 				testkit.Eventually(r, name+": the limit is used up again", used(all))
 				admitted := charged
 				for _, stop := range stops {
-					o := stop()
-					admitted += len(o.Admitted)
+					admitted += len(stop().Admitted)
 				}
 				// Without this, a loss adds all that was used before.
 				if admitted < all || admitted > all+charged/2 {
@@ -96,10 +95,9 @@ func TestF3(t *testing.T) {
 			server := redistest.Start(t)
 			proxy := redistest.StartProxy(t, server.Addr())
 			// A breaker that never opens: every call is sent.
-			s := newStack(t, proxy.URL(), resilience.Config{
-				Failure:         stint.FailurePolicy{Mode: stint.FailError, Budget: patience},
-				BreakerFailures: math.MaxInt,
-			})
+			config := patient(nil)
+			config.BreakerFailures = math.MaxInt
+			s := newStack(t, proxy.URL(), config)
 			plain := openStore(t, proxy.URL())
 			limit := stint.PerHour(1_000_000)
 			for _, test := range []struct {

@@ -198,26 +198,21 @@ type mark struct {
 
 func takeMark(after time.Duration) mark {
 	time.Sleep(after)
-	return mark{runtime.NumGoroutine(), heapInUse()}
+	return mark{runtime.NumGoroutine(), testkit.HeapInUse()}
 }
 
 func TestF1(t *testing.T) {
-	faultAlone(
-		t,
-		"F1",
-		"Redis stopped with SIGSTOP (accepts, never answers), 200 callers",
-		"p99 ≤ D + 5 ms, no caller hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT",
-		func(r *report) {
-			server := redistest.Start(t)
-			s, w := watchedStack(t, server.URL(), resilience.Config{})
-			endure(r, s, w, ordeal{
-				callers: 200, lasts: pick(4*time.Second, time.Second), mute: true,
-				begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
-			})
-			unconnected(r, server)
-			wantTTLs(r, server)
-		},
-	)
+	const promise = "p99 ≤ D + 5 ms, no caller hangs, breaker open ≤ 1 s, goroutines and memory flat, recovery ≤ 1 s after SIGCONT"
+	faultAlone(t, "F1", "Redis stopped with SIGSTOP (accepts, never answers), 200 callers", promise, func(r *report) {
+		server := redistest.Start(t)
+		s, w := watchedStack(t, server.URL(), resilience.Config{})
+		endure(r, s, w, ordeal{
+			callers: 200, lasts: pick(4*time.Second, time.Second), mute: true,
+			begin: func() { stop(r, server) }, end: func() { server.Resume(t) },
+		})
+		unconnected(r, server)
+		wantTTLs(r, server)
+	})
 }
 
 // unconnected is a lone caller while connections are being made that nobody completes, as those to

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -107,7 +108,7 @@ func soakUntilEOF(j soaker) error {
 		}
 	}
 	s.send(dispatch{Ready: true})
-	before := heapInUse()
+	before := testkit.HeapInUse()
 	for ctx.Err() == nil {
 		sleepUntil(ctx, 100*time.Millisecond)
 		s.tell(nil)
@@ -116,7 +117,7 @@ func soakUntilEOF(j soaker) error {
 	if err := one.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, err) // leases that cannot be given back, if Redis is not there
 	}
-	s.end.Logged, s.end.Grown = s.logged.Load(), heapInUse()-before
+	s.end.Logged, s.end.Grown = s.logged.Load(), testkit.HeapInUse()-before
 	// one reads the input
 	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > goroutines+
 		1; time.Sleep(time.Millisecond) {
@@ -216,14 +217,6 @@ func (s *soakProcess) send(d dispatch) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1) // nobody listens
 	}
-}
-
-// heapInUse is how many bytes are in use.
-func heapInUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // sleepUntil waits for some time, or until the context ends.

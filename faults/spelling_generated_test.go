@@ -192,8 +192,7 @@ func lookalikes(c byte) []string {
 // foldings of a letter are what some libraries take for it if they ignore case or accents.
 var foldings = map[byte][]string{
 	'k': {"%e2%84%aa"}, 's': {"%c5%bf"}, 'i': {"%c4%b0", "%c4%b1", "%e2%85%b0"}, 'l': {"%e2%85%bc"},
-	'x': {"%e2%85%b9"},
-	'e': {"%c3%a9", "e%cc%81"},
+	'x': {"%e2%85%b9"}, 'e': {"%c3%a9", "e%cc%81"},
 }
 
 // encoded has every byte of a text after percent as two digits.

@@ -65,14 +65,13 @@ func spellings() []attempt {
 		{login, "POST", loginTargets},
 		{things, "GET", []string{
 			"/things/", "/bulk/../things", "/bulk/..%2fthings", "/bulk/..%2Fthings", "/bulk%2f..%2fthings",
-			`/bulk/..\things`, `/bulk\..\things`, `/bulk/\..\..\things`,
-			"/bulk/..;/things", "/bulk/;x/..;/../things", "//bulk/things", "//bulk/x/../things", `/\bulk/things`,
-			"//x/things", "//u@bulk/things", "/bulk/%2e%2e/things",
-			"/bulk/%2e%2e%2fthings", "/bulk/%5c..%5c..%5cthings", "/bulk/..%5cthings", "/things#/bulk/x", "/things?/bulk/x",
-			"/bulk/x/..%2f..%2fthings",
-			"http://bulk/things", "http://x/bulk/../things", "http://x//bulk/things", "/bulk/.%2e/things",
-			"/bulk/\t../things", "/bulk/.\t./things",
-			"/THINGS", "/bulk/..%2fTHINGS", "/BULK/../things", "/things%23/bulk/x", "/bulk/..%3b/things",
+			`/bulk/..\things`, `/bulk\..\things`, `/bulk/\..\..\things`, "/bulk/..;/things", "/bulk/;x/..;/../things",
+			"//bulk/things", "//bulk/x/../things", `/\bulk/things`, "//x/things", "//u@bulk/things",
+			"/bulk/%2e%2e/things", "/bulk/%2e%2e%2fthings", "/bulk/%5c..%5c..%5cthings", "/bulk/..%5cthings",
+			"/things#/bulk/x", "/things?/bulk/x", "/bulk/x/..%2f..%2fthings", "http://bulk/things",
+			"http://x/bulk/../things", "http://x//bulk/things", "/bulk/.%2e/things", "/bulk/\t../things",
+			"/bulk/.\t./things", "/THINGS", "/bulk/..%2fTHINGS", "/BULK/../things", "/things%23/bulk/x",
+			"/bulk/..%3b/things",
 		}},
 		{tiered, "GET", []string{
 			"/bulk/../x", "/bulk/..%2fx", `/bulk/..\x`, `/bulk\..\x`, `/bulk/\..\..\x`, "/bulk/..;/x", "//bulk/x",
@@ -119,11 +118,10 @@ func spellings() []attempt {
 var loginTargets = []string{
 	// slashes and dots
 	"/login", "/login/", "/login//", "/login/.", "/login/./", "/login/x/..", "//login", "///login", "////login",
-	"/./login", "/.//login", "/../login", "/x/../login", "/x/y/../../login",
-	"/x/.././login", "/x//../login", "/x/..//login", "/%2e/login", "/%2E/login", "/%2e%2e/login", "/x/%2e%2e/login",
-	"/x/.%2e/login", "/x/%2E./login", "/x/%2E%2E/login", "/login/%2e",
-	"/x/..%2flogin", "/x%2f../login", "/x%2f..%2flogin", "/x%2F..%2Flogin", "/x%2f%2e%2e%2flogin", "/%2flogin",
-	"/%2Flogin", "/login%2f", "/login%2F", "/.%2flogin",
+	"/./login", "/.//login", "/../login", "/x/../login", "/x/y/../../login", "/x/.././login", "/x//../login",
+	"/x/..//login", "/%2e/login", "/%2E/login", "/%2e%2e/login", "/x/%2e%2e/login", "/x/.%2e/login", "/x/%2E./login",
+	"/x/%2E%2E/login", "/login/%2e", "/x/..%2flogin", "/x%2f../login", "/x%2f..%2flogin", "/x%2F..%2Flogin",
+	"/x%2f%2e%2e%2flogin", "/%2flogin", "/%2Flogin", "/login%2f", "/login%2F", "/.%2flogin",
 	// encoded letters
 	"/%6cogin", "/%6Cogin", "/%6c%6f%67%69%6e", "/%6C%6F%67%69%6E", "/logi%6e",
 	// upper case
@@ -134,9 +132,8 @@ var loginTargets = []string{
 	"/login%3bx=y", "/x/..%3b/login", "/static/..%3b/login", "/LOGIN%23", "/login%23%2f..%2fx",
 	// parameters
 	"/login;", "/login;x", "/login;x=y", "/login;jsessionid=1", "/login;x/", "/login;/", "/;/login", "/;x/login",
-	"/x;y/../login", "/x/..;/login", "/x/..;y=z/login", "/..;/login",
-	"/.;/login", "/.;x/login", "/%6cogin;x", "/login;x?y", "/login;x#y", "/login;%2f..%2fx",
-	"/x/.%2e;/login", "/login;a;b",
+	"/x;y/../login", "/x/..;/login", "/x/..;y=z/login", "/..;/login", "/.;/login", "/.;x/login", "/%6cogin;x",
+	"/login;x?y", "/login;x#y", "/login;%2f..%2fx", "/x/.%2e;/login", "/login;a;b",
 	// queries
 	"/login?", "/login?x", "/login??", "/login?/../x", "/login?/static/x", "/login?#", "/login?%23",
 	"/login?x=http://static/x", `/login?\..\x`,
@@ -176,19 +173,16 @@ var loginTargets = []string{
 	// absolute form
 	"http://app.example.com/login", "http://x/login", "http://x:80/login", "http://u@x/login", "HTTP://x/login",
 	"https://x/login", "ws://x/login", "foo://x/login", "file:///login", "file://x/login", "http:///login",
-	"http:/login",
-	"http:login", `http:\\x\login`, `http://x\login`, "http://x/y/../login", "http://x//login", `http://x/y\..\login`,
-	"http://x/login#y", "http://x/login?y", "http://x/login;y", "http://x//y/login", "http://x///y/login",
-	"http://static/login", "http://x/static/../login", `http://x/static/..\login`, "http://x//static/login",
-	"http://x/%6cogin", "http://x/y%2f..%2flogin", "http://x/\\y/login", "https:/login", "foo:/login",
-	"http://http://x/login",
-	"http://x/..;/login", "http://@/login", "http://x:x/login",
+	"http:/login", "http:login", `http:\\x\login`, `http://x\login`, "http://x/y/../login", "http://x//login",
+	`http://x/y\..\login`, "http://x/login#y", "http://x/login?y", "http://x/login;y", "http://x//y/login",
+	"http://x///y/login", "http://static/login", "http://x/static/../login", `http://x/static/..\login`,
+	"http://x//static/login", "http://x/%6cogin", "http://x/y%2f..%2flogin", "http://x/\\y/login", "https:/login",
+	"foo:/login", "http://http://x/login", "http://x/..;/login", "http://@/login", "http://x:x/login",
 	// long
 	"//" + strings.Repeat("x", 9000) + "/login", "/" + strings.Repeat("x", 9000) + "/../login",
 	"/" + strings.Repeat("x", 4000) + `\..\login`, "/" + strings.Repeat("x/../", 2000) + "login",
-	"/login#" + strings.Repeat("x", 4000),
-	"/login?" + strings.Repeat("x", 9000), "/" + strings.Repeat("x", 9000) + "/..%2flogin",
-	"/static/" + strings.Repeat("/", 5000) + `\..\..\login`,
+	"/login#" + strings.Repeat("x", 4000), "/login?" + strings.Repeat("x", 9000),
+	"/" + strings.Repeat("x", 9000) + "/..%2flogin", "/static/" + strings.Repeat("/", 5000) + `\..\..\login`,
 	// formats, decoded several times, front controllers, what is dropped or trimmed
 	"/login.json", "/login.", "/LOGIN.a7", "/login.css", "/login.a7/", "//x/login.a7", "/x/..;/login.a7", "/login.a7;x",
 	"/%256cogin", "/%25256cogin", "/%2525256cogin", "/%25%36cogin", "/x%252f..%252flogin", "/static/%252e%252e/login",

@@ -78,10 +78,7 @@ type front struct {
 func startFronts(r *report) []*front {
 	r.Helper()
 	binary := proxytest.BuildStint(r)
-	config := filepath.Join(r.TempDir(), "stint.yaml")
-	if err := os.WriteFile(config, []byte(spellingConfig), 0o600); err != nil {
-		r.Fatal(err)
-	}
+	config := writeFile(r, "stint.yaml", spellingConfig)
 	newFront := func(name string) *front {
 		return &front{name: name, address: proxytest.FreeAddress(r), tap: newTap(r)}
 	}

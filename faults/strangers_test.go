@@ -3,7 +3,6 @@ package faults
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"sync"
@@ -83,19 +82,11 @@ type stintServer struct {
 // startServer starts a process that wants a token.
 func startServer(r *report, binary string) *stintServer {
 	r.Helper()
-	directory := r.TempDir()
-	for name, text := range map[string]string{
-		"rules.yaml": "domain: test\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1000}}]\n",
-		"tokens":     envoyToken + "\n",
-	} {
-		if err := os.WriteFile(filepath.Join(directory, name), []byte(text), 0o600); err != nil {
-			r.Fatal(err)
-		}
-	}
+	rules := writeFile(r, "rules.yaml", "domain: test\n"+
+		"descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1000}}]\n")
 	address := proxytest.FreeAddress(r)
 	s := &stintServer{proxytest.NewStint(r, binary, "--grpc="+address,
-		"--envoy-config="+filepath.Join(directory, "rules.yaml"),
-		"--envoy-token-file="+filepath.Join(directory, "tokens")), address}
+		"--envoy-config="+rules, "--envoy-token-file="+writeFile(r, "tokens", envoyToken+"\n")), address}
 	s.Start(r)
 	return s
 }

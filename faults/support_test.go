@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -187,8 +188,7 @@ func wantTTLs(r *report, servers ...*redistest.Server) {
 
 // patient configures a stack that answers by the store alone, however long that takes.
 func patient(observer stint.Observer) resilience.Config {
-	return resilience.Config{
-		Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: observer}
+	return resilience.Config{Failure: stint.FailurePolicy{Mode: stint.FailError, Budget: patience}, Observer: observer}
 }
 
 // inParallel calls f with all numbers below n, by several workers.
@@ -203,6 +203,16 @@ func inParallel(workers, n int, f func(worker, i int)) {
 		})
 	}
 	group.Wait()
+}
+
+// writeFile writes a file in a directory of its own, and returns its name.
+func writeFile(r *report, name, text string) string {
+	r.Helper()
+	name = filepath.Join(r.TempDir(), name)
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	return name
 }
 
 // childEnv makes this test binary a child with the life of that name. jobEnv holds its job as JSON.
