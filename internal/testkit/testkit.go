@@ -7,6 +7,7 @@ package testkit
 import (
 	"bytes"
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -112,6 +113,29 @@ func SkipUnderRace(t *testing.T) {
 	t.Helper()
 	if raceEnabled {
 		t.Skip("computes much and shares nothing: make test runs it without the race detector")
+	}
+}
+
+// Must returns a function that returns v, or fails the test if there is an error:
+//
+//	data := testkit.Must(os.ReadFile(name))(t)
+func Must[V any](v V, err error) func(testing.TB) V {
+	return func(t testing.TB) V {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Opened is like [Must], and closes what was opened when the test ends.
+func Opened[C io.Closer](c C, err error) func(testing.TB) C {
+	return func(t testing.TB) C {
+		t.Helper()
+		Must(c, err)(t)
+		t.Cleanup(func() { _ = c.Close() })
+		return c
 	}
 }
 

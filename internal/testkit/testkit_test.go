@@ -22,6 +22,23 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
+func (f *failing) Fatal(args ...any) { f.Fatalf("%s", fmt.Sprint(args...)) }
+
+func TestMust(t *testing.T) {
+	if got := Must(7, nil)(t); got != 7 {
+		t.Errorf("got %d, want 7", got)
+	}
+	f := &failing{TB: t}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		Must(7, errors.New("no cloud"))(f)
+	}()
+	if <-ended; f.why != "no cloud" {
+		t.Errorf("the test fails with %q, want the error", f.why)
+	}
+}
+
 func TestEventually(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
