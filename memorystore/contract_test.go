@@ -13,11 +13,7 @@ import (
 
 func open(t *testing.T) storetest.Harness {
 	clock := &storetest.Clock{}
-	s, err := memorystore.New(memorystore.Config{Now: clock.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
+	s := testkit.Opened(memorystore.New(memorystore.Config{Now: clock.Now}))(t)
 	return storetest.Harness{Store: s, Clock: clock, Disturbances: map[string]func(testing.TB){
 		"what has expired is swept": func(testing.TB) { s.Sweep() },
 	}}
@@ -71,10 +67,5 @@ func (s *alternating) Take(ctx context.Context, r stint.Request) (stint.Decision
 }
 
 func TestLinearizable(t *testing.T) {
-	s, err := memorystore.New(memorystore.Config{}) // on the real clock
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	storetest.Linearizable(t, s)
+	storetest.Linearizable(t, testkit.Opened(memorystore.New(memorystore.Config{}))(t)) // on the real clock
 }

@@ -284,10 +284,7 @@ func TestNothingButBansAndPlaces(t *testing.T) {
 		}
 		checkBounds(t, s)
 	}
-	bans, err := s.Bans(t.Context(), most)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bans := testkit.Must(s.Bans(t.Context(), most))(t)
 	if len(bans) != most/2 {
 		t.Errorf("%d bans are left of %d, though places could go", len(bans), most/2)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func take(t testing.TB, s *Store, r stint.Request) stint.Decision {
@@ -18,20 +19,12 @@ func take(t testing.TB, s *Store, r stint.Request) stint.Decision {
 	if err := r.Validate(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := s.Take(context.Background(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(s.Take(context.Background(), r))(t)
 }
 
 func settle(t *testing.T, s *Store, c stint.Charge, cost int64) bool {
 	t.Helper()
-	applied, err := s.Amend(context.Background(), c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return applied.Changed
+	return testkit.Must(s.Amend(context.Background(), c, stint.Amendment{Kind: stint.AmendSettle, Cost: cost}))(t).Changed
 }
 
 // A charge from before its subject was forgotten is not settled.

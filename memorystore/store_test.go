@@ -15,12 +15,7 @@ import (
 
 func newStore(t testing.TB, cfg Config) *Store {
 	t.Helper()
-	s, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return testkit.Opened(New(cfg))(t)
 }
 
 // newClocked returns a store whose clock the test moves.
@@ -33,11 +28,7 @@ func newClocked(t testing.TB, cfg Config) (*Store, *storetest.Clock) {
 
 func newLimiter(t testing.TB, s stint.Store, options ...stint.Option) *stint.Limiter {
 	t.Helper()
-	lim, err := stint.New(s, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim
+	return testkit.Must(stint.New(s, options...))(t)
 }
 
 // units is a request for units of a subject.
@@ -64,11 +55,7 @@ func mustBan(t testing.TB, s *Store, subject string) {
 
 func allow(t testing.TB, lim *stint.Limiter, subject string) stint.Decision {
 	t.Helper()
-	d, err := lim.Allow(context.Background(), subject)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(lim.Allow(context.Background(), subject))(t)
 }
 
 func TestConfigMistakesAreAllReported(t *testing.T) {
@@ -113,10 +100,7 @@ func TestNoAllocations(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	before := runtime.NumGoroutine()
-	s, err := New(Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(New(Config{}))(t)
 	for range 2 { // a second time changes nothing
 		if err := s.Close(); err != nil {
 			t.Error(err)
