@@ -189,10 +189,7 @@ func TestListenWhileBusy(t *testing.T) {
 // gives back what it used, with one more call.
 func TestARefundElsewhereEndsAWait(t *testing.T) {
 	server := redistest.Start(t)
-	elsewhere, err := stint.New(open(t, server.URL()), stint.PerHour(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	elsewhere := testkit.Must(stint.New(open(t, server.URL()), stint.PerHour(1)))(t)
 	for _, name := range []string{"store", "stack"} {
 		t.Run(name, func(t *testing.T) {
 			calls := &counted{Store: open(t, server.URL())}
@@ -200,10 +197,7 @@ func TestARefundElsewhereEndsAWait(t *testing.T) {
 			if name == "stack" {
 				store = stackOver(t, calls, resilience.Config{})
 			}
-			lim, err := stint.New(store, stint.PerHour(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			lim := testkit.Must(stint.New(store, stint.PerHour(1)))(t)
 			d, err := elsewhere.Allow(t.Context(), name)
 			if err != nil || !d.Allowed {
 				t.Fatal(d, err)

@@ -123,12 +123,9 @@ func aSlotWithoutANode(t *testing.T, cluster *redistest.Cluster) {
 // Who listens to a silent server leaves when its context ends, whatever the client waits for.
 func TestListeningEndsWithItsContext(t *testing.T) {
 	server := redistest.Start(t)
-	s, err := Open(t.Context(), Config{URL: server.URL(), AdjustClient: func(o *rueidis.ClientOption) {
+	s := testkit.Must(Open(t.Context(), Config{URL: server.URL(), AdjustClient: func(o *rueidis.ClientOption) {
 		o.ConnWriteTimeout, o.Dialer.Timeout, o.Dialer.KeepAlive = time.Minute, time.Minute, time.Minute
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	defer s.Close()
 	server.Pause(t)
 	defer server.Resume(t)

@@ -17,12 +17,7 @@ import (
 
 func openAt(t *testing.T, url string) *Store {
 	t.Helper()
-	s, err := OpenNow(t.Context(), Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(OpenNow(t.Context(), Config{URL: url}))(t)
 }
 
 // batchOf decides one call in a batch that has so much time.

@@ -8,6 +8,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // A clock that is set makes the first call late by mistake, or sends it the wrong days: it is made
@@ -47,10 +48,7 @@ func TestPresenceNoticesALoss(t *testing.T) {
 		t.Helper()
 		before := last[id]
 		before.ID = id
-		p, err := s.Present(t.Context(), before)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(s.Present(t.Context(), before))(t)
 		last[id] = p
 		return before.Memory != "" && p.Memory != before.Memory
 	}
@@ -102,10 +100,7 @@ func TestPresence(t *testing.T) {
 	s := open(t, server.URL())
 	count := func(id string) int {
 		t.Helper()
-		p, err := s.Present(t.Context(), driver.Presence{ID: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(s.Present(t.Context(), driver.Presence{ID: id}))(t)
 		return p.Processes
 	}
 	if a, b, again := count("a"), count("b"), count("a"); a != 1 || b != 2 || again != 2 {

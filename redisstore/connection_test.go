@@ -83,10 +83,7 @@ func TestASpoiltReply(t *testing.T) {
 }
 
 func nodesOfACluster(t *testing.T, cluster *redistest.Cluster) {
-	s, err := Open(t.Context(), Config{URL: cluster.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(Open(t.Context(), Config{URL: cluster.URL()}))(t)
 	defer s.Close()
 	if s.conn.masters == nil {
 		t.Error("the masters are not known from the beginning")

@@ -40,36 +40,14 @@ func configOf(url string, options []option) redisstore.Config {
 // open opens a store that can be used.
 func open(t testing.TB, url string, options ...option) *redisstore.Store {
 	t.Helper()
-	return opened(t, t.Context(), redisstore.OpenNow, configOf(url, options))
-}
-
-// openAnyway opens a store whose servers may not be there.
-func openAnyway(ctx context.Context, t testing.TB, c redisstore.Config) *redisstore.Store {
-	t.Helper()
-	return opened(t, ctx, redisstore.Open, c)
-}
-
-func opened(t testing.TB, ctx context.Context,
-	open func(context.Context, redisstore.Config) (*redisstore.Store, error), c redisstore.Config) *redisstore.Store {
-	t.Helper()
-	s, err := open(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(redisstore.OpenNow(t.Context(), configOf(url, options)))(t)
 }
 
 // stackOver returns package resilience over a store, whose budget no busy machine exceeds.
 func stackOver(t testing.TB, store driver.BatchStore, c resilience.Config) *resilience.Stack {
 	t.Helper()
 	c.Failure.Budget = 10 * time.Second
-	s, err := resilience.New(store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(resilience.New(store, c))(t)
 }
 
 // unit is a request for a unit of a subject.
@@ -80,11 +58,7 @@ func unit(subject string, limits ...stint.Limit) stint.Request {
 // take decides a request.
 func take(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	t.Helper()
-	d, err := s.Take(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(s.Take(t.Context(), r))(t)
 }
 
 // admit decides a request that is to be allowed.
@@ -99,11 +73,7 @@ func admit(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 
 func amend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) stint.Amended {
 	t.Helper()
-	done, err := s.Amend(t.Context(), c, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return done
+	return testkit.Must(s.Amend(t.Context(), c, a))(t)
 }
 
 func settle(cost int64) stint.Amendment {
@@ -137,15 +107,9 @@ func wantUsed(t testing.TB, s stint.Store, subject string, l stint.Limit, want i
 // client is a connection of the test's own, to look behind the store's back.
 func client(t *testing.T, url string) rueidis.Client {
 	t.Helper()
-	o, err := rueidis.ParseURL(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := testkit.Must(rueidis.ParseURL(url))(t)
 	o.DisableCache = true
-	c, err := rueidis.NewClient(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(rueidis.NewClient(o))(t)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -168,19 +132,14 @@ func masters(t testing.TB, c rueidis.Client, f func(node rueidis.Client)) {
 func ttls(t testing.TB, node rueidis.Client) map[string]int64 {
 	t.Helper()
 	ctx := context.Background()
-	keys, err := node.Do(ctx, node.B().Keys().Pattern("*").Build()).AsStrSlice()
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := testkit.Must(node.Do(ctx, node.B().Keys().Pattern("*").Build()).AsStrSlice())(t)
 	var ask rueidis.Commands
 	for _, key := range keys {
 		ask = append(ask, node.B().Pttl().Key(key).Build())
 	}
 	left := map[string]int64{}
 	for i, answer := range node.DoMulti(ctx, ask...) {
-		if left[keys[i]], err = answer.AsInt64(); err != nil {
-			t.Fatal(err)
-		}
+		left[keys[i]] = testkit.Must(answer.AsInt64())(t)
 	}
 	return left
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // F16, F29: servers, scripts and proxies word the same failure differently.
@@ -40,11 +41,8 @@ func TestKindsOfFailures(t *testing.T) {
 // What a server said is found among the failures of a request on several subjects.
 func TestKindsOfJoinedFailures(t *testing.T) {
 	server := redistest.Start(t)
-	c, err := new(connection).newClient(t.Context(),
-		rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(new(connection).newClient(t.Context(),
+		rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true}))(t)
 	defer c.Close()
 	server.CLI(t, "ACL", "SETUSER", "default", "-get")
 	refused := c.Do(t.Context(), c.B().Get().Key("a").Build()).Error()

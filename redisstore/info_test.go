@@ -9,16 +9,13 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
 func infoOf(t *testing.T, s *redisstore.Store) redisstore.Info {
 	t.Helper()
-	i, err := s.Info(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return i
+	return testkit.Must(s.Info(t.Context()))(t)
 }
 
 // wantWarning wants one warning with these words, or none without any.

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // What is not ours is not shown, and stays for the next charge to heal.
@@ -29,10 +30,7 @@ func TestInspectOfKeysThatAreNotOurs(t *testing.T) {
 			plant[1] = "stint:{" + subject + "}:" + w
 			server.CLI(t, plant...)
 		}
-		shown, err := s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: limits})
-		if err != nil {
-			t.Fatal(err)
-		}
+		shown := testkit.Must(s.Inspect(t.Context(), stint.Claim{Subject: subject, Limits: limits}))(t)
 		for _, w := range shown.Windows {
 			if w.Used != 0 || w.RetryAfter != 0 || w.Entries != nil {
 				t.Errorf("%v: %+v, want nothing", plant, w)
@@ -128,10 +126,7 @@ func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
 	}
 	c, scans := client(t, cluster.URL()), 0
 	for _, node := range c.Nodes() {
-		stats, err := node.Do(t.Context(), node.B().Info().Section("commandstats").Build()).ToString()
-		if err != nil {
-			t.Fatal(err)
-		}
+		stats := testkit.Must(node.Do(t.Context(), node.B().Info().Section("commandstats").Build()).ToString())(t)
 		if _, after, ok := strings.Cut(stats, "cmdstat_scan:calls="); ok {
 			n := 0
 			if _, err := fmt.Sscanf(after, "%d,", &n); err != nil {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func keysOf(t *testing.T, letters string) nameKeys {
@@ -13,11 +15,7 @@ func keysOf(t *testing.T, letters string) nameKeys {
 	for _, c := range letters {
 		secrets = append(secrets, bytes.Repeat([]byte{byte(c)}, minNameKey))
 	}
-	keys, err := newNameKeys(secrets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keys
+	return testkit.Must(newNameKeys(secrets))(t)
 }
 
 // TestChooseNameKey: processes one after the other, which key the last one uses, and which Redis

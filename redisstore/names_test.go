@@ -57,12 +57,6 @@ var longName = "user:" + strings.Repeat("very-long-jane-", 20)
 func history(t *testing.T, s *redisstore.Store) {
 	t.Helper()
 	ctx := t.Context()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	take := func(r stint.Request) stint.Decision {
 		t.Helper()
 		return take(t, s, r)
@@ -87,13 +81,11 @@ func history(t *testing.T, s *redisstore.Store) {
 		if d := take(stint.Request{Claims: []stint.Claim{claim}, Bans: strict}); !d.Banned {
 			t.Errorf("%s is not banned", subject)
 		}
-		shown, err := s.Inspect(ctx, claim)
-		must(err)
+		shown := testkit.Must(s.Inspect(ctx, claim))(t)
 		if shown.Ban.Until.IsZero() || shown.Windows[0].Used == 0 {
 			t.Errorf("%s: inspected %+v", subject, shown)
 		}
-		_, err = s.Scopes(ctx, subject)
-		must(err)
+		testkit.Must(s.Scopes(ctx, subject))(t)
 		claim.Scope = "leased"
 		take(driver.WithTerms(stint.Request{Claims: []stint.Claim{claim}}, driver.Terms{Lease: time.Minute}))
 		claim.Scope = "waiting"
@@ -108,7 +100,7 @@ func history(t *testing.T, s *redisstore.Store) {
 		batch := []*driver.Call{{Request: stint.Request{
 			Claims: []stint.Claim{{Subject: subject, Scope: "batch", Limits: hourly, Cost: 1}}, ID: "order-jane-8"}}}
 		s.TakeBatch(ctx, batch)
-		must(batch[0].Err)
+		testkit.Must(batch[0].Decision, batch[0].Err)(t)
 		for _, c := range []stint.Command{
 			{Kind: stint.CommandGiveBack, Subject: subject, Limits: hourly, Units: 1},
 			{Kind: stint.CommandReset, Subject: subject + "3", Limits: hourly},
@@ -118,8 +110,7 @@ func history(t *testing.T, s *redisstore.Store) {
 			command(t, s, c)
 		}
 	}
-	bans, err := s.Bans(ctx, 100)
-	if must(err); len(bans) != 10 {
+	if bans := testkit.Must(s.Bans(ctx, 100))(t); len(bans) != 10 {
 		t.Errorf("%d bans, want 10", len(bans))
 	}
 }
@@ -127,11 +118,7 @@ func history(t *testing.T, s *redisstore.Store) {
 // monitor returns what a server was sent, as MONITOR shows it, until the function is called.
 func monitor(t *testing.T, server *redistest.Server) (stop func() string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", server.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := testkit.Opened(net.Dial("tcp", server.Addr()))(t)
 	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -200,10 +187,7 @@ var five = []stint.Limit{stint.PerHour(5)}
 // banned are the subjects of the bans in force.
 func banned(t *testing.T, s *redisstore.Store) (subjects []string) {
 	t.Helper()
-	list, err := s.Bans(t.Context(), 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testkit.Must(s.Bans(t.Context(), 100))(t)
 	for _, b := range list {
 		subjects = append(subjects, b.Subject)
 	}

@@ -22,10 +22,7 @@ import (
 // allows makes one decision and wants it allowed.
 func allows(t *testing.T, s stint.Store) {
 	t.Helper()
-	lim, err := stint.New(s, stint.PerMinute(10))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := testkit.Must(stint.New(s, stint.PerMinute(10)))(t)
 	if d, err := lim.Allow(t.Context(), "user:1"); err != nil || !d.Allowed {
 		t.Fatalf("decision %+v, error %v", d, err)
 	}
@@ -85,10 +82,7 @@ func TestOpenACL(t *testing.T) {
 // documentedPermissions returns what an ACL user needs, as docs/redis.md lists it.
 func documentedPermissions(t *testing.T) []string {
 	t.Helper()
-	page, err := os.ReadFile("../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Must(os.ReadFile("../docs/redis.md"))(t)
 	_, list, _ := strings.Cut(string(page), "An ACL user needs `")
 	list, _, ok := strings.Cut(list, "`. ")
 	if !ok {
@@ -102,12 +96,9 @@ func exercise(t *testing.T, s stint.Store) {
 	t.Helper()
 	ctx := t.Context()
 	bans := stint.BanPolicy{After: 1, Within: time.Minute, Durations: []time.Duration{time.Minute}, Forgive: time.Hour}
-	lim, err := stint.New(s, stint.PerSecond(1), stint.Per(1000, time.Hour), stint.TokenBucket(5, 1, time.Second),
+	lim := testkit.Must(stint.New(s, stint.PerSecond(1), stint.Per(1000, time.Hour), stint.TokenBucket(5, 1, time.Second),
 		stint.Limit{Max: 9, Window: time.Minute, Algorithm: stint.AlgorithmFixed}, stint.Concurrency(2, time.Minute),
-		stint.WithBans(bans))
-	if err != nil {
-		t.Fatal(err)
-	}
+		stint.WithBans(bans)))(t)
 	must := func(what string, err error) {
 		t.Helper()
 		if err != nil {
@@ -205,10 +196,7 @@ func TestOpenTLS(t *testing.T) {
 func TestOwnClientStaysOpen(t *testing.T) {
 	server := redistest.Start(t)
 	c := client(t, server.URL())
-	s, err := redisstore.OpenNow(t.Context(), redisstore.Config{Client: c, Prefix: "mine"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(redisstore.OpenNow(t.Context(), redisstore.Config{Client: c, Prefix: "mine"}))(t)
 	allows(t, s)
 	s.Close()
 	if keys := server.CLI(t, "KEYS", "*"); !strings.Contains(keys, "mine:{user:1}:limits") {

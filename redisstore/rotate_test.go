@@ -25,14 +25,13 @@ func TestFilesAreReadAgain(t *testing.T) {
 	directory := t.TempDir()
 	ca, password := filepath.Join(directory, "ca.pem"), filepath.Join(directory, "password")
 	put := func(file string, text []byte) { t.Helper(); putFile(t, file, text) }
-	put(ca, fileOf(t, wrong))
+	put(ca, testkit.Must(os.ReadFile(wrong))(t))
 	put(password, []byte("wrong\n"))
-	store := openAnyway(t.Context(), t, redisstore.Config{Logger: slog.New(slog.DiscardHandler),
-		URL: "rediss://app@" + server.Addr() + "?ca_file=" + ca + "&password_file=" + password})
+	store := openTLS(t, "app@"+server.Addr()+"?ca_file="+ca+"&password_file="+password)
 	if err := store.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), "x509") {
 		t.Fatalf("another authority: got %v", err)
 	}
-	put(ca, fileOf(t, right))
+	put(ca, testkit.Must(os.ReadFile(right))(t))
 	testkit.Eventually(t, "the certificate is trusted, and the password is wrong", func() bool {
 		err := store.Ping(t.Context())
 		return err != nil && strings.Contains(err.Error(), "WRONGPASS")
@@ -61,20 +60,18 @@ func TestFilesAreReadAgain(t *testing.T) {
 	testkit.EventuallyNil(t, "what was good stays in force", func() error { return store.Ping(t.Context()) })
 }
 
+// openTLS opens a store, whether or not its server accepts it.
+func openTLS(t *testing.T, url string) *redisstore.Store {
+	t.Helper()
+	return testkit.Opened(redisstore.Open(t.Context(),
+		redisstore.Config{URL: "rediss://" + url, Logger: slog.New(slog.DiscardHandler)}))(t)
+}
+
 func putFile(t *testing.T, file string, text []byte) {
 	t.Helper()
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func fileOf(t *testing.T, file string) []byte {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
 }
 
 // TestClientCertificateIsReadAgain: a new connection shows the client certificate that is in the
@@ -87,13 +84,12 @@ func TestClientCertificateIsReadAgain(t *testing.T) {
 	mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 	roll := func(cert, key string) {
 		t.Helper()
-		putFile(t, mine, fileOf(t, cert))
-		putFile(t, secret, fileOf(t, key))
+		putFile(t, mine, testkit.Must(os.ReadFile(cert))(t))
+		putFile(t, secret, testkit.Must(os.ReadFile(key))(t))
 		server.CLI(t, "CLIENT", "KILL", "TYPE", "normal")
 	}
 	roll(otherCert, otherKey)
-	store := openAnyway(t.Context(), t, redisstore.Config{Logger: slog.New(slog.DiscardHandler),
-		URL: "rediss://" + server.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret})
+	store := openTLS(t, server.Addr()+"?ca_file="+cert+"&cert_file="+mine+"&key_file="+secret)
 	if err := store.Ping(t.Context()); err == nil {
 		t.Fatal("connected with the certificate of a stranger")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -124,15 +125,9 @@ func newCounter(b *testing.B) *counter {
 func (c *counter) count(b *testing.B) float64 {
 	c.server.CLI(b, "ECHO", "")
 	c.files++
-	text, err := os.ReadFile(fmt.Sprintf("%s.%d", c.out, c.files))
-	if err != nil {
-		b.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(fmt.Sprintf("%s.%d", c.out, c.files)))(b)
 	_, total, _ := strings.Cut(string(text), "\ntotals: ")
-	n, err := strconv.Atoi(strings.TrimSpace(total))
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := testkit.Must(strconv.Atoi(strings.TrimSpace(total)))(b)
 	return float64(n)
 }
 

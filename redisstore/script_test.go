@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/algorithm"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // The numbers that Go and Lua share are equal.
@@ -99,10 +100,7 @@ func TestScriptsAreValid(t *testing.T) {
 
 // A function of the scripts can be read at once: it has at most 80 lines and 8 parameters.
 func TestFunctionsAreShort(t *testing.T) {
-	files, err := sources.ReadDir("lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(sources.ReadDir("lua"))(t)
 	for _, f := range files {
 		functions := functionsIn(file(strings.TrimSuffix(f.Name(), ".lua")))
 		for _, fn := range functions {

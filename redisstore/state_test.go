@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
@@ -37,11 +38,7 @@ func TestStatesShrink(t *testing.T) {
 		admit(t, stores[0], unit("a", limits...))
 	}
 	size := func() int {
-		n, err := strconv.Atoi(strings.TrimSpace(server.CLI(t, "STRLEN", "stint:{a}:limits")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return testkit.Must(strconv.Atoi(strings.TrimSpace(server.CLI(t, "STRLEN", "stint:{a}:limits"))))(t)
 	}
 	take(day, minute)
 	small := size()
@@ -82,10 +79,7 @@ func TestDamagedStates(t *testing.T) {
 		if rng.IntN(2) == 0 {
 			take(t, s, booking)
 		}
-		value, err := c.Do(ctx, c.B().Get().Key("stint:{a}:limits").Build()).AsBytes()
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := testkit.Must(c.Do(ctx, c.B().Get().Key("stint:{a}:limits").Build()).AsBytes())(t)
 		what := "cut"
 		if rng.IntN(3) == 0 {
 			value = value[:rng.IntN(len(value))]

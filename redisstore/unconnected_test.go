@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -20,7 +21,7 @@ func TestCallsWithoutAConnection(t *testing.T) {
 	for want, url := range map[stint.StoreErrorKind]string{
 		stint.KindUnreachable: "redis://127.0.0.1:1", stint.KindAuth: "redis://" + locked.Addr(),
 	} {
-		s := openAnyway(t.Context(), t, redisstore.Config{URL: url})
+		s := testkit.Opened(redisstore.Open(t.Context(), redisstore.Config{URL: url}))(t)
 		<-s.Ready()
 		errs := redisstore.Verbs(t.Context(), s, time.Minute)
 		batch := &driver.Call{}
@@ -48,7 +49,8 @@ func TestCallsAwaitTheFirstConnection(t *testing.T) {
 	proxy.SetLatency(time.Hour, 0)
 	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
-	s := openAnyway(short, t, redisstore.Config{URL: proxy.URL() + "?dial_timeout=1h&write_timeout=1h"})
+	url := proxy.URL() + "?dial_timeout=1h&write_timeout=1h"
+	s := testkit.Opened(redisstore.Open(short, redisstore.Config{URL: url}))(t)
 	if err := redisstore.Verbs(short, s, time.Minute)["take"]; errkind.Of(err) != stint.KindTimeout || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("with little time: %v, want that it is up", err)
 	}

@@ -31,22 +31,13 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 func open(t *testing.T, client redis.UniversalClient, c redisstore.Config) *redisstore.Store {
 	t.Helper()
 	t.Cleanup(func() { _ = client.Close() })
-	s, err := goredis.Open(t.Context(), client, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(goredis.Open(t.Context(), client, c))(t)
 }
 
 // limiter is one of ten an hour.
 func limiter(t *testing.T, s stint.Store) *stint.Limiter {
 	t.Helper()
-	lim, err := stint.New(s, stint.PerHour(10))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim
+	return testkit.Must(stint.New(s, stint.PerHour(10)))(t)
 }
 
 // awaitDecision waits until a store decides on user:2.
@@ -89,11 +80,7 @@ func TestSingle(t *testing.T) {
 		client := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: "hunter2", DB: 3, ClientName: name,
 			Protocol: protocol})
 		s := open(t, client, redisstore.Config{Prefix: name})
-		byURL, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL() + "/3", Prefix: name})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = byURL.Close() })
+		byURL := testkit.Opened(redisstore.Open(t.Context(), redisstore.Config{URL: server.URL() + "/3", Prefix: name}))(t)
 		shares(t, s, byURL)
 		key := name + ":{user:1}:limits"
 		if n, err := client.Exists(t.Context(), key).Result(); n != 1 || err != nil {
