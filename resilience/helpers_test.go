@@ -66,12 +66,7 @@ func newFake(t testing.TB) *fake {
 // newMemory returns a store in memory that is closed when the test ends.
 func newMemory(t testing.TB, c memorystore.Config) *memorystore.Store {
 	t.Helper()
-	s, err := memorystore.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
+	return testkit.Opened(memorystore.New(c))(t)
 }
 
 func storeError(kind stint.StoreErrorKind) error {
@@ -310,10 +305,7 @@ func newStack(t testing.TB, store driver.BatchStore, c Config) *Stack {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	s, err := New(store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(New(store, c))(t)
 	t.Cleanup(func() {
 		if f, ok := store.(*fake); ok {
 			f.up() // else Close tries for a second to charge what is owed
@@ -457,11 +449,7 @@ func resetOf(c stint.Claim) stint.Command {
 // mustDecide takes, and fails on an error.
 func mustDecide(t testing.TB, s stint.Store, r stint.Request) stint.Decision {
 	t.Helper()
-	d, err := s.Take(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(s.Take(t.Context(), r))(t)
 }
 
 // wantDecided takes, and checks the decision and whether it was made without the store.
@@ -515,11 +503,7 @@ func wantUsed(t testing.TB, s stint.Store, subject string, l stint.Limit, want i
 // mustAmend amends, and fails on an error.
 func mustAmend(t testing.TB, s stint.Store, c stint.Charge, a stint.Amendment) stint.Amended {
 	t.Helper()
-	done, err := s.Amend(t.Context(), c, a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return done
+	return testkit.Must(s.Amend(t.Context(), c, a))(t)
 }
 
 // wantChange amends, and checks whether that changes something.

@@ -12,18 +12,14 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/storetest"
 )
 
 func openRedis(t *testing.T, url string) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(t.Context(), redisstore.Config{URL: url})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(redisstore.Open(t.Context(), redisstore.Config{URL: url}))(t)
 }
 
 // The contract through everything, over a real server and a Cluster.
