@@ -46,11 +46,8 @@ func TestF29(t *testing.T) {
 func adminOf(r *report, server *redistest.Server) func(commands ...string) {
 	r.Helper()
 	server.CLI(r, "ACL", "SETUSER", "admin", "on", ">admin", "~*", "&*", "+@all")
-	client, err := rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{server.Addr()}, Username: "admin", Password: "admin", DisableCache: true})
-	if err != nil {
-		r.Fatal(err)
-	}
+	client := testkit.Must(rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{server.Addr()}, Username: "admin", Password: "admin", DisableCache: true}))(r)
 	r.Cleanup(client.Close)
 	return func(commands ...string) {
 		r.Helper()

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 	"github.com/stint-limiter/stint/stores"
@@ -62,11 +63,7 @@ func connected[S io.Closer](t testing.TB, open func() (S, error)) S {
 	for n := 1; err != nil && n < tries; n++ {
 		s, err = open()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Opened(s, err)(t)
 }
 
 // newStack is openStack for a test.

@@ -21,10 +21,7 @@ type framework struct{ name, address string }
 // startFrameworks returns when all answer.
 func startFrameworks(r *report) []*framework {
 	r.Helper()
-	dir, err := filepath.Abs("../tools/frameworks")
-	if err != nil {
-		r.Fatal(err)
-	}
+	dir := testkit.Must(filepath.Abs("../tools/frameworks"))(r)
 	node, puma := proxytest.Find(r, "node", "nodejs"), proxytest.Find(r, "puma", "puma")
 	php, python := proxytest.Find(r, "php", "php-cli"), proxytest.Find(r, "/usr/bin/python3", "python3")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules", ".installed")); err != nil {

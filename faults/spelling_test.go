@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // F47: what passes a limit that is used up is read in all ways that servers and libraries are known
@@ -112,10 +113,7 @@ func withOverrides(r *report) string {
 	line := regexp.MustCompile(`(?m)^.*(X-HTTP-Method|X-Method-Override).*\n`)
 	for _, file := range []string{"nginx/client_headers.conf", "haproxy/haproxy.cfg", "caddy/Caddyfile"} {
 		name := filepath.Join(dir, file)
-		text, err := os.ReadFile(name)
-		if err != nil {
-			r.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(name))(r)
 		if n := len(line.FindAll(text, -1)); n < 3 {
 			r.Fatalf("%s has %d lines about overrides, want 3 or more", file, n)
 		}
@@ -323,10 +321,7 @@ type tap struct {
 
 func newTap(t testing.TB) *tap {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	k := &tap{address: listener.Addr().String(), arrivals: map[string][]*arrival{}}
 	var serving sync.WaitGroup
 	serving.Go(func() {

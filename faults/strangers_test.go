@@ -106,10 +106,7 @@ func (s *stintServer) attack(r *report, connections int, each func(*hostileConn)
 		work.Wait()
 	}()
 	for i := range all {
-		c, err := dialHostile(s.address)
-		if err != nil {
-			r.Fatal(err)
-		}
+		c := testkit.Must(dialHostile(s.address))(r)
 		all[i] = c
 		work.Go(func() { each(c) })
 	}
@@ -128,12 +125,7 @@ func (s *stintServer) attack(r *report, connections int, each func(*hostileConn)
 // dial returns a connection of an honest client.
 func (s *stintServer) dial(r *report) *grpc.ClientConn {
 	r.Helper()
-	conn, err := grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		r.Fatal(err)
-	}
-	r.Cleanup(func() { _ = conn.Close() })
-	return conn
+	return testkit.Opened(grpc.NewClient(s.address, grpc.WithTransportCredentials(insecure.NewCredentials())))(r)
 }
 
 // ask asks as Envoy does, with a token.

@@ -246,19 +246,11 @@ type child struct {
 // spawn starts a child with the life of that name, which does a job.
 func spawn(ctx context.Context, t testing.TB, name string, job any) child {
 	t.Helper()
-	text, err := json.Marshal(job)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(json.Marshal(job))(t)
 	c := child{Cmd: exec.CommandContext(ctx, os.Args[0])}
 	c.Env = append(os.Environ(), childEnv+"="+name, jobEnv+"="+string(text))
 	c.Stderr = os.Stderr
-	if c.in, err = c.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	if c.out, err = c.StdoutPipe(); err != nil {
-		t.Fatal(err)
-	}
+	c.in, c.out = testkit.Must(c.StdinPipe())(t), testkit.Must(c.StdoutPipe())(t)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
