@@ -38,12 +38,7 @@ func quiet() stores.Config {
 // open opens a store that is closed with the test.
 func open(t *testing.T, c stores.Config, url string) stores.Store {
 	t.Helper()
-	store, err := c.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return testkit.Opened(c.Open(t.Context(), url))(t)
 }
 
 // unit is one of ten per hour.
@@ -52,11 +47,7 @@ var unit = stint.Claim{Subject: "user:1", Limits: []stint.Limit{stint.PerHour(10
 // take charges a unit.
 func take(t *testing.T, store stint.Store) stint.Decision {
 	t.Helper()
-	d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{unit}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(store.Take(t.Context(), stint.Request{Claims: []stint.Claim{unit}}))(t)
 }
 
 func TestMemory(t *testing.T) {
@@ -265,10 +256,7 @@ func TestTLSToAServerWithout(t *testing.T) {
 func TestContext(t *testing.T) {
 	redis := redistest.Start(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	store, err := quiet().Open(ctx, redis.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(quiet().Open(ctx, redis.URL()))(t)
 	defer store.Close()
 	cancel()
 	if d := take(t, store); d.Degraded {
