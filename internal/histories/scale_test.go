@@ -207,16 +207,10 @@ func (f *fleet) report(t *testing.T, o *outcomes, name string) {
 		fmt.Fprintf(&md, "| %s | %.1f%% | %.2f%% | %.0f |\n", r.Name, r.Over, r.Unserved, r.Calls)
 	}
 	result := map[string]any{"fleet": f.String(), "input": f.hash(), "outcomes": o, "designs": rows}
-	data, err := json.MarshalIndent(result, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.Create(name + ".html")
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := testkit.Must(json.MarshalIndent(result, "", "  "))(t)
+	file := testkit.Must(os.Create(name + ".html"))(t)
 	defer file.Close()
-	err = template.Must(template.New("").Parse(page)).Execute(file, map[string]any{"Title": f.String(),
+	err := template.Must(template.New("").Parse(page)).Execute(file, map[string]any{"Title": f.String(),
 		"Result": template.JS(data), "Style": template.CSS(chart.Style), "Script": template.JS(chart.Script)})
 	for _, err := range []error{err, os.WriteFile(name+".md", []byte(md.String()), 0o600),
 		os.WriteFile(name+".json", data, 0o600)} {

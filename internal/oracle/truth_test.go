@@ -10,6 +10,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/oracle"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // lenient is a store with one fault: it decides under a limit other than the requested one.
@@ -32,11 +33,7 @@ func unit(l stint.Limit) stint.Request {
 
 func take(t *testing.T, s stint.Store, r stint.Request) stint.Decision {
 	t.Helper()
-	d, err := s.Take(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return d
+	return testkit.Must(s.Take(t.Context(), r))(t)
 }
 
 // wantVerdict records a thousand decisions in truth, or fewer if one is an error, and checks that

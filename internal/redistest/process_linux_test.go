@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestServerEndsWithTheTestBinary runs itself in a child process that starts a server, kills the
@@ -26,19 +28,14 @@ func TestServerEndsWithTheTestBinary(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
 	// The child cannot clean up, so it uses a temporary directory of this test.
 	cmd.Env = append(os.Environ(), child+"=1", "TMPDIR="+t.TempDir())
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	server := 0
 	for lines := bufio.NewScanner(out); server == 0 && lines.Scan(); {
 		if pid, found := strings.CutPrefix(lines.Text(), "pid "); found {
-			if server, err = strconv.Atoi(pid); err != nil {
-				t.Fatal(err)
-			}
+			server = testkit.Must(strconv.Atoi(pid))(t)
 		}
 	}
 	if err := cmd.Process.Kill(); err != nil {

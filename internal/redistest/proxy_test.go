@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 type client struct {
@@ -19,11 +21,7 @@ type client struct {
 
 func dialProxy(t testing.TB, p *Proxy) *client {
 	t.Helper()
-	conn, err := net.Dial("tcp", p.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := testkit.Opened(net.Dial("tcp", p.Addr()))(t)
 	c := &client{conn, bufio.NewReader(conn)}
 	c.patience(t, startTimeout)
 	return c
