@@ -273,16 +273,11 @@ func driveUntil(ctx context.Context, s stint.Store, l load, done func(*outcome) 
 	return o
 }
 
-// urlOf names all nodes of a Cluster.
-func urlOf(addrs []string) string {
-	return "redis://" + addrs[0] + "?addr=" + strings.Join(addrs[1:], "&addr=")
-}
-
 func TestF4(t *testing.T) {
 	fault(t, "F4", "4 processes × 50 goroutines on one key", "exactly L admitted, none lost", func(r *report) {
 		for name, url := range map[string]string{
 			"single":  redistest.Start(t).URL(),
-			"cluster": urlOf(redistest.StartCluster(t).Addrs()),
+			"cluster": redistest.StartCluster(t).URL(),
 		} {
 			for _, limit := range pick([]int64{100, 1000}, []int64{1000}) {
 				o := processes(t, 4, job{calm(url), stint.FailurePolicy{Mode: stint.FailError, Budget: patience},

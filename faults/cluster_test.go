@@ -115,9 +115,9 @@ func TestF42(t *testing.T) {
 		}
 		m := &movers{limits: []stint.Limit{stint.PerHour(limit)}}
 		for range 2 {
-			m.stacks = append(m.stacks, newStack(t, calm(urlOf(cluster.Addrs())), patient(nil)))
+			m.stacks = append(m.stacks, newStack(t, calm(cluster.URL()), patient(nil)))
 		}
-		other := newStack(t, calm(urlOf(cluster.Addrs())), patient(nil))
+		other := newStack(t, calm(cluster.URL()), patient(nil))
 		stop := make(chan struct{})
 		var group sync.WaitGroup
 		for caller := range callers {

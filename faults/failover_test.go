@@ -19,7 +19,7 @@ func TestF5(t *testing.T) {
 		"≤ A + C in any window, recovery ≤ cluster-node-timeout + 2 s, no restart needed", func(r *report) {
 			const limit, window = 200, time.Hour
 			cluster := redistest.StartCluster(t, redistest.Failover...)
-			s := newStack(t, urlOf(cluster.Addrs()), resilience.Config{
+			s := newStack(t, cluster.URL(), resilience.Config{
 				Failure: stint.FailurePolicy{Mode: stint.FailDeny, Budget: time.Second}})
 			limits := []stint.Limit{stint.Per(limit, window)}
 			usedUp := func() bool { used, _ := look(s, "shared", limits...); return used == limit }

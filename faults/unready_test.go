@@ -59,7 +59,7 @@ func (u unready) hold(r *report, s stack, w *witness, plain stint.Store) {
 func clusterDown(r *report) {
 	r.Helper()
 	cluster := redistest.StartCluster(r, redistest.Failover...)
-	url := urlOf(cluster.Addrs())
+	url := cluster.URL()
 	s, w := watchedStack(r, url, resilience.Config{})
 	plain := openStore(r, url)
 	awaitNormal(r, s)
