@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/stores"
 )
 
@@ -67,9 +68,7 @@ func startTogether(r *report, url, subject string, processes int) (admitted int)
 		all, outs = append(all, c), append(outs, bufio.NewReader(c.out))
 	}
 	for _, out := range outs { // until it is ready
-		if _, err := out.ReadString('\n'); err != nil {
-			r.Fatal(err)
-		}
+		testkit.Must(out.ReadString('\n'))(r)
 	}
 	for _, p := range all {
 		_ = p.in.Close() // begin
@@ -77,9 +76,7 @@ func startTogether(r *report, url, subject string, processes int) (admitted int)
 	byRedis := 0
 	for i, p := range all {
 		n, without := 0, 0
-		if _, err := fmt.Fscan(outs[i], &n, &without); err != nil {
-			r.Fatal(err)
-		}
+		testkit.Must(fmt.Fscan(outs[i], &n, &without))(r)
 		if n > startLimit {
 			r.Errorf("%s: one process admitted %d under a limit of %d", subject, n, startLimit)
 		}

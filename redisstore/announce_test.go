@@ -211,9 +211,7 @@ func TestARefundElsewhereEndsAWait(t *testing.T) {
 				heard := server.CLI(t, "PUBSUB", "NUMSUB", "stint:room")
 				return calls.takes.Load() == 1 && !strings.HasSuffix(strings.TrimSpace(heard), "0")
 			})
-			if _, err := elsewhere.Refund(t.Context(), d); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(elsewhere.Refund(t.Context(), d))(t)
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // twoClaims is a request with three limits on two subjects.
@@ -174,9 +175,7 @@ func TestInspectionsOfOtherCallsAreRefused(t *testing.T) {
 		entries: [][3]int64{{instant, instant + 60_000_000, 4}, {instant - 1, instant + 59_999_999, 1}}}
 	places := window{used: 3, reset: 1, retry: -1, hidden: 2, entries: [][3]int64{{0, instant + 1, 1}}}
 	good := inspectReply(7, instant, instant+9, 2, 3, log, places)
-	if _, err := decodeInspect(limits, good); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(decodeInspect(limits, good))(t)
 	for name, text := range map[string]string{
 		"another call":     inspectReply(8, instant, 0, 0, 0, log, places),
 		"another claim":    inspectReply(7, instant, 0, 0, 0, log),

@@ -129,9 +129,7 @@ func scopesAreOfOneNode(t *testing.T, cluster *redistest.Cluster) {
 		stats := testkit.Must(node.Do(t.Context(), node.B().Info().Section("commandstats").Build()).ToString())(t)
 		if _, after, ok := strings.Cut(stats, "cmdstat_scan:calls="); ok {
 			n := 0
-			if _, err := fmt.Sscanf(after, "%d,", &n); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(fmt.Sscanf(after, "%d,", &n))(t)
 			scans += n
 		}
 	}

@@ -119,9 +119,7 @@ func history(t *testing.T, s *redisstore.Store) {
 func monitor(t *testing.T, server *redistest.Server) (stop func() string) {
 	t.Helper()
 	conn := testkit.Opened(net.Dial("tcp", server.Addr()))(t)
-	if _, err := conn.Write([]byte("MONITOR\r\n")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(conn.Write([]byte("MONITOR\r\n")))(t)
 	var seen testkit.Buffer
 	go func() { _, _ = io.Copy(&seen, conn) }() // until it is closed
 	saw := func(text string) func() bool { return func() bool { return strings.Contains(seen.String(), text) } }

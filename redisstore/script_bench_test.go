@@ -192,9 +192,7 @@ func (k *scriptBench) take(b *testing.B, s *redisstore.Store, i int) []*driver.C
 // peek asks again for what a request asked for, without charging it.
 func peek(b *testing.B, s *redisstore.Store, calls []*driver.Call) {
 	calls[0].Request.Mode = stint.ModePeek
-	if _, err := s.Take(b.Context(), calls[0].Request); err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(s.Take(b.Context(), calls[0].Request))(b)
 }
 
 // settleTo settles charges.

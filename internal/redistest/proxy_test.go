@@ -36,9 +36,7 @@ func (c *client) patience(t testing.TB, d time.Duration) {
 
 func (c *client) send(t testing.TB, commands ...[]string) {
 	t.Helper()
-	if _, err := io.WriteString(c, encode(commands...)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(io.WriteString(c, encode(commands...)))(t)
 }
 
 func (c *client) wantClosed(t testing.TB) {

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func TestKeysWithoutTTL(t *testing.T) {
@@ -15,9 +17,7 @@ func TestKeysWithoutTTL(t *testing.T) {
 		commands = append(commands, []string{"SET", "stint:{" + strconv.Itoa(i) + "}", "x", "EX", "1000"})
 	}
 	commands = append(commands, []string{"SET", "theirs", "x"}, []string{"HSET", "xstint:", "a", "b"})
-	if _, err := s.pipeline(commands...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(s.pipeline(commands...))(t)
 	await(t, "the replica has them", func() error { return inStep(s, replica) })
 	if got := KeysWithoutTTL(t, s, dead, replica); len(got) != 0 {
 		t.Errorf("got %q, want none", got)
