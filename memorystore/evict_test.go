@@ -26,6 +26,14 @@ func charge(t testing.TB, s *Store, subject, scope string, limit, cost int64) bo
 	return d.Allowed
 }
 
+// chargeEach is charge for so many subjects, whose names begin with a prefix.
+func chargeEach(t testing.TB, s *Store, subjects int, prefix string, limit, cost int64) {
+	t.Helper()
+	for i := range subjects {
+		charge(t, s, fmt.Sprint(prefix, i), "", limit, cost)
+	}
+}
+
 // over counts how many of some users get more than an hourly limit in many attempts, all taking
 // turns.
 func over(t testing.TB, s *Store, users int, limit int64) (n int) {
@@ -61,9 +69,7 @@ func TestRecordsWithRoomGoFirst(t *testing.T) {
 		charge(t, s, fmt.Sprint("old:", i), "", 10, 1)
 		charge(t, s, fmt.Sprint("old:", i), "", 10, cost(i)-1)
 	}
-	for i := range newcomers {
-		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
-	}
+	chargeEach(t, s, newcomers, "new:", 1, 1)
 	if st := s.Stats(); st.Subjects != most || st.Evicted != newcomers {
 		t.Errorf("%+v", st)
 	}
@@ -92,9 +98,7 @@ func TestRecordsWithRoomGoFirst(t *testing.T) {
 func TestNewcomersAmongSubjectsAtTheirLimits(t *testing.T) {
 	const most = 5_000
 	s := newStore(t, Config{MaxSubjects: most})
-	for i := range 2 * most {
-		charge(t, s, fmt.Sprint("full:", i), "", 1, 1)
-	}
+	chargeEach(t, s, 2*most, "full:", 1, 1)
 	if n := over(t, s, 50, 5); n > 0 {
 		t.Errorf("%d of 50 got more than 5 in an hour; %+v", n, s.Stats())
 	}
@@ -128,9 +132,7 @@ func TestOneSubjectWithManyScopes(t *testing.T) {
 func TestLargeKeysAfterSmallOnes(t *testing.T) {
 	s := newStore(t, Config{MaxBytes: 2 << 20})
 	before, long := testkit.HeapInUse(), strings.Repeat("x", 60<<10)
-	for i := range 18_000 {
-		charge(t, s, fmt.Sprint("small:", i), "", 5, 1)
-	}
+	chargeEach(t, s, 18_000, "small:", 5, 1)
 	var group sync.WaitGroup
 	for g := range 16 {
 		group.Go(func() {
@@ -166,20 +168,14 @@ func TestNewcomerStays(t *testing.T) {
 func TestExpiredIsNotEvicted(t *testing.T) {
 	const most = 1000
 	s, clock := newClocked(t, Config{MaxSubjects: most})
-	for i := range most {
-		charge(t, s, fmt.Sprint("old:", i), "", 5, 1)
-	}
+	chargeEach(t, s, most, "old:", 5, 1)
 	clock.Advance(3 * time.Hour)
-	for i := range most / 2 {
-		charge(t, s, fmt.Sprint("new:", i), "", 5, 1)
-	}
+	chargeEach(t, s, most/2, "new:", 5, 1)
 	if n := s.Stats().Evicted; n != 0 {
 		t.Errorf("%d were evicted, though others had expired", n)
 	}
 	s.Sweep()
-	for i := range 2 * most {
-		charge(t, s, fmt.Sprint("newer:", i), "", 5, 1)
-	}
+	chargeEach(t, s, 2*most, "newer:", 5, 1)
 	if n := s.Stats().Evicted; n != most+most/2 {
 		t.Errorf("%d were evicted, want %d", n, most+most/2)
 	}
@@ -197,9 +193,7 @@ func TestRoomComesBack(t *testing.T) {
 	charge(t, s, "new", "", 1, 1) // notes that nobody has room
 	clock.Advance(35 * time.Minute)
 	s.Sweep()
-	for i := range 50 {
-		charge(t, s, fmt.Sprint("new:", i), "", 1, 1)
-	}
+	chargeEach(t, s, 50, "new:", 1, 1)
 	gone := 0
 	for i := range most - 100 {
 		if spent(t, s, fmt.Sprint("old:", i), "", 1) == 0 {
@@ -218,9 +212,7 @@ func TestFloodsEvictNobodyAtALimit(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	s := newStore(t, Config{MaxSubjects: most, MaxBytes: 8 << 20})
 	s.turns.Store(1) // loads are not compared with the first eviction
-	for i := range known {
-		charge(t, s, fmt.Sprint("known:", i), "", 5, 5)
-	}
+	chargeEach(t, s, known, "known:", 5, 5)
 	var next atomic.Int64
 	var group sync.WaitGroup
 	for range 8 {
