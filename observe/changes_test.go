@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/changes"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
@@ -31,8 +32,7 @@ func TestChangeThatDenies(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMonitor(t)
-				g := newGuard(t, newMemory(t), test.from, m)
+				m, g := watched(t, test.from)
 				minute := func() {
 					for second := range 60 {
 						for i := range byte(21) {
@@ -50,7 +50,7 @@ func TestChangeThatDenies(t *testing.T) {
 				for range 11 {
 					minute()
 				}
-				was, now := g.Set(), parse(t, test.to)
+				was, now := g.Set(), guardtest.Parse(t, test.to)
 				_ = g.Replace(now)
 				m.Reloaded("policies", config.Reload{Changed: true, At: time.Now(), Files: []string{"stint.yaml"},
 					InForce: reload.InForce{Changes: changes.Sets(was, now)}})

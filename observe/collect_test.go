@@ -38,8 +38,7 @@ func scrape(t testing.TB, m *observe.Monitor) string {
 // busy returns a monitor that has heard of everything there is to hear of.
 func busy(t testing.TB) *observe.Monitor {
 	t.Helper()
-	m := newMonitor(t)
-	g := newGuard(t, newMemory(t), manyReasons, m)
+	m, g := watched(t, manyReasons)
 	ask(t, g, 10, get("/search"))
 	for _, op := range []string{"take", "amend", "command", "ping", "dance"} {
 		m.Observe(t.Context(), &resilience.StoreCall{Op: op, Requests: 3, Took: time.Millisecond})
@@ -97,7 +96,6 @@ func TestScrape(t *testing.T) {
 // TestLogDropped: the log's own count is a metric, and its growth an alert.
 func TestLogDropped(t *testing.T) {
 	m := open(t, observe.Config{LogDropped: func() int64 { return 6 }})
-	defer m.Close()
 	testkit.Eventually(t, "it is counted and the alert fires", func() bool {
 		text := scrape(t, m)
 		return strings.Contains(text, "stint_log_dropped_total 6\n") &&

@@ -13,6 +13,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -40,8 +41,7 @@ func TestWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := open(t, observe.Config{Logger: discard, Alerts: observe.AlertConfig{Instance: "web-1"},
 			ShowSubjects: true, KeepDenials: 20 * time.Minute})
-		defer m.Close()
-		g := newGuard(t, newMemory(t), manyReasons, m)
+		g := newGuard(t, manyReasons, m)
 		in := get("/search")
 		id := deny(t, g, in) // the policy search, which allows 3
 		time.Sleep(30 * time.Second)
@@ -67,8 +67,7 @@ func TestWhy(t *testing.T) {
 			}
 		}
 		off := open(t, observe.Config{Logger: discard, KeepDenials: -1})
-		defer off.Close()
-		forgotten := deny(t, newGuard(t, newMemory(t), manyReasons, off), in)
+		forgotten := deny(t, newGuard(t, manyReasons, off), in)
 		for _, id := range []string{"", "x", strings.Repeat("0", 16), id[:8] + "00000000"} {
 			if list := m.Why(t.Context(), id); len(list)+len(off.Why(t.Context(), forgotten)) != 0 {
 				t.Errorf("%q: %+v", id, list)
@@ -86,19 +85,18 @@ func TestWhy(t *testing.T) {
 func TestWhyAcrossProcesses(t *testing.T) {
 	for _, hashed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			shared := &table{Store: newMemory(t), hashed: hashed}
+			shared := &table{Store: guardtest.Memory(t), hashed: hashed}
 			var all []*observe.Monitor
 			for i := range 3 {
 				m := open(t, observe.Config{Logger: discard, ShowSubjects: true,
 					Alerts: observe.AlertConfig{Instance: fmt.Sprintf("web-%d", i+1)}})
-				t.Cleanup(func() { _ = m.Close() })
 				defer m.Share(shared)()
 				all = append(all, m)
 			}
 			const once = `tiers: [{name: free, identity: ip, limits: 1/1h}]`
-			id := deny(t, newGuard(t, newMemory(t), once, all[0]), get("/"))
+			id := deny(t, newGuard(t, once, all[0]), get("/"))
 			time.Sleep(time.Minute)
-			deny(t, newGuard(t, newMemory(t), once, all[2]), get("/"))
+			deny(t, newGuard(t, once, all[2]), get("/"))
 
 			subject := "ip:" + client.String()
 			for i, m := range all {
@@ -144,8 +142,7 @@ func TestWhyAcrossProcesses(t *testing.T) {
 // The denials of httplimit.By have ids too, of the key that denied.
 func TestWhyBy(t *testing.T) {
 	m := open(t, observe.Config{Logger: discard, ShowSubjects: true})
-	defer m.Close()
-	stack, err := resilience.New(batched{newMemory(t)}, resilience.Config{Observer: m.StackObserver(), Logger: discard})
+	stack, err := resilience.New(batched{guardtest.Memory(t)}, resilience.Config{Observer: m.StackObserver(), Logger: discard})
 	if err != nil {
 		t.Fatal(err)
 	}

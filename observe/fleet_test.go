@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // table is the store through which processes share what they count. It counts what they write.
@@ -65,9 +67,9 @@ func TestFleet(t *testing.T) {
 }
 
 func fleet(t *testing.T, hashed bool) {
-	shared := &table{Store: newMemory(t), hashed: hashed}
-	one, two := newMonitor(t), newMonitor(t)
-	oneGuard, twoGuard := newGuard(t, newMemory(t), shadowed, one), newGuard(t, newMemory(t), shadowed, two)
+	shared := &table{Store: guardtest.Memory(t), hashed: hashed}
+	one, oneGuard := watched(t, shadowed)
+	two, twoGuard := watched(t, shadowed)
 	ask(t, twoGuard, 3, get("/before")) // which has no second
 	defer two.Share(shared)()
 	time.Sleep(10 * time.Second)
@@ -92,8 +94,7 @@ func fleet(t *testing.T, hashed bool) {
 		if len(status.Processes) != 2 || !status.Processes[0].Self || status.Processes[1].Self {
 			t.Fatalf("got %+v, want both", status.Processes)
 		}
-		each := status.Processes[0].Total.Denied + status.Processes[1].Total.Denied
-		if each != 6 {
+		if each := status.Processes[0].Total.Denied + status.Processes[1].Total.Denied; each != 6 {
 			t.Errorf("the processes have denied %d, want 6", each)
 		}
 		var seconds int64
@@ -106,8 +107,7 @@ func fleet(t *testing.T, hashed bool) {
 		if seconds != 6 {
 			t.Errorf("the seconds add up to %d denials, want 6", seconds)
 		}
-		top := m.Top("ip", 10)
-		if len(top) != 1 || top[0].Denied != 6 {
+		if top := m.Top("ip", 10); len(top) != 1 || top[0].Denied != 6 {
 			t.Errorf("got %+v, want one with 6", top)
 		}
 	}
@@ -124,9 +124,10 @@ func fleet(t *testing.T, hashed bool) {
 // TestFleetShadow: a report counts what both have judged.
 func TestFleetShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared, memory := &table{Store: newMemory(t)}, newMemory(t)
+		shared, memory := &table{Store: guardtest.Memory(t)}, guardtest.Memory(t)
 		one, two := newMonitor(t), newMonitor(t)
-		oneGuard, twoGuard := newGuard(t, memory, inShadow, one), newGuard(t, memory, inShadow, two)
+		oneGuard := guardtest.New(t, memory, inShadow, policy.GuardConfig{Observer: one})
+		twoGuard := guardtest.New(t, memory, inShadow, policy.GuardConfig{Observer: two})
 		defer one.Share(shared)()
 		defer two.Share(shared)()
 		ask(t, oneGuard, 3, get("/trial"))
@@ -143,8 +144,7 @@ func TestFleetShadow(t *testing.T) {
 		if len(a[0].Top) != 1 || a[0].Top[0].Denied != a[0].Total.Denied {
 			t.Errorf("got %+v", a[0].Top)
 		}
-		last := a[0].Minutes[len(a[0].Minutes)-1]
-		if last.Requests != 7 {
+		if last := a[0].Minutes[len(a[0].Minutes)-1]; last.Requests != 7 {
 			t.Errorf("got %+v of this minute, want 7", last)
 		}
 	})
@@ -154,7 +154,7 @@ func TestFleetShadow(t *testing.T) {
 // seconds, until it reports again or is forgotten; one that has no store raises none.
 func TestProcessSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := &table{Store: newMemory(t)}
+		shared := &table{Store: guardtest.Memory(t)}
 		hangs := &table{Store: shared.Store}
 		one, two := newMonitor(t), newMonitor(t)
 		defer one.Share(shared)()
@@ -199,14 +199,13 @@ func TestFleetSize(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const rules, seconds = 3, 20
-		shared := &table{Store: newMemory(t)}
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), `
+		shared := &table{Store: guardtest.Memory(t)}
+		m, g := watched(t, `
 tiers: [{name: anyone, identity: ip, limits: 5/1h, shadow: true}]
 policies:
   - {name: all, match: {path: /}, limits: 500/1h}
   - {name: every-request, match: {path: /}, limits: 50000/1d}
-`, m)
+`)
 		defer m.Share(shared)()
 		for range seconds {
 			for i := range 400 {

@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -20,53 +19,35 @@ var (
 	client  = netip.MustParseAddr("203.0.113.9")
 )
 
-type claims map[string]string
+type claims = guardtest.Claims
 
-func (c claims) Claim(name string) string { return c[name] }
-
-func newMonitor(t testing.TB) *observe.Monitor {
-	t.Helper()
-	m := open(t, observe.Config{Logger: discard, Version: "v1.2.3"})
-	t.Cleanup(func() { _ = m.Close() })
-	return m
-}
-
-// open returns a monitor. The caller closes it.
+// open returns a monitor that is closed when the test ends.
 func open(t testing.TB, c observe.Config) *observe.Monitor {
 	t.Helper()
 	m, err := observe.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = m.Close() })
 	return m
 }
 
-func newMemory(t testing.TB) *memorystore.Store {
+func newMonitor(t testing.TB) *observe.Monitor {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return open(t, observe.Config{Logger: discard, Version: "v1.2.3"})
 }
 
-func parse(t testing.TB, text string) *policy.Set {
+// newGuard returns a guard with an observer, over its own store in memory.
+func newGuard(t testing.TB, text string, o stint.Observer) *policy.Guard {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
+	return guardtest.New(t, guardtest.Memory(t), text, policy.GuardConfig{Observer: o})
 }
 
-func newGuard(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
+// watched returns a guard and the monitor that observes it.
+func watched(t testing.TB, text string) (*observe.Monitor, *policy.Guard) {
 	t.Helper()
-	g, err := policy.NewGuard(store, parse(t, text), policy.GuardConfig{Logger: discard, Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	m := newMonitor(t)
+	return m, newGuard(t, text, m)
 }
 
 // ask asks a guard about requests for a path, and returns how many were allowed.

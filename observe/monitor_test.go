@@ -30,8 +30,7 @@ func TestNewMistakes(t *testing.T) {
 			{URL: "https://good.example", Key: make([]byte, 16)}, {URL: "ftp://hooks.example/secret"},
 			{URL: "http://hooks.example/secret", Key: []byte("short")}},
 	})
-	var invalid *stint.InvalidError
-	if m != nil || !errors.As(err, &invalid) || strings.Contains(err.Error(), "secret") {
+	if m != nil || !errors.As(err, new(*stint.InvalidError)) || strings.Contains(err.Error(), "secret") {
 		t.Fatalf("got %v and %v", m, err)
 	}
 	for _, want := range []string{`unknown alert "None"`, `"Spike": invalid threshold -1; want at least 0`,
@@ -54,16 +53,13 @@ func TestStatusIsWhole(t *testing.T) {
 	status := make(chan observe.Tick, 1)
 	var m *observe.Monitor
 	asked := false
-	m = open(t,
-		observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
-			if !asked {
-				asked = true
-				go func() { status <- m.Status(1) }()
-				time.Sleep(50 * time.Millisecond) // for one that does not wait
-			}
-		}), nil))},
-	)
-	defer m.Close()
+	m = open(t, observe.Config{Logger: slog.New(slog.NewTextHandler(writer(func() { // an alert is logged in between
+		if !asked {
+			asked = true
+			go func() { status <- m.Status(1) }()
+			time.Sleep(50 * time.Millisecond) // for one that does not wait
+		}
+	}), nil))})
 	m.Reloaded("policies", config.Reload{Err: errors.New("a mistake"), At: time.Now()})
 	got := <-status
 	refused := func(a observe.Alert) bool { return a.Name == "ConfigRefused" && a.State == "firing" }
@@ -91,7 +87,7 @@ func TestTicks(t *testing.T) {
 		ticks, _ := m.Subscribe()
 		_, _ = m.Subscribe() // does not listen
 		gone, cancel := m.Subscribe()
-		g := newGuard(t, newMemory(t), "tiers: [{name: anyone, identity: ip, limits: 3/1h}]", m)
+		g := newGuard(t, "tiers: [{name: anyone, identity: ip, limits: 3/1h}]", m)
 		ask(t, g, 1003, get("/"))
 		tick, all := <-ticks, len(observe.AlertNames())
 		if want := (observe.Counts{Allowed: 3, Denied: 1000}); tick.Point.Counts != want || tick.Store.Subjects != 9 || len(tick.Alerts) != all {

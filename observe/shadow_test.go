@@ -2,6 +2,7 @@ package observe_test
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -50,14 +52,13 @@ func reportOf(t *testing.T, list []observe.ShadowReport, tier, policy string) ob
 // in force.
 func TestShadowReportOfOtherLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
 		const text = `
 tiers: [{name: anyone, identity: ip, limits: unlimited}]
 policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
-		g := newGuard(t, newMemory(t), fmt.Sprintf(text, 1), m)
+		m, g := watched(t, fmt.Sprintf(text, 1))
 		ask(t, g, 4, get("/"))
 		for n := 2; n < 200; n++ { // and so memory is bounded, however often they change
-			_ = g.Replace(parse(t, fmt.Sprintf(text, n)))
+			_ = g.Replace(guardtest.Parse(t, fmt.Sprintf(text, n)))
 			ask(t, g, 1, get("/"))
 		}
 		list := m.ShadowReports(nil, 0)
@@ -67,21 +68,17 @@ policies: [{name: trial, match: {path: /}, limits: %d/1h, shadow: true}]`
 	})
 }
 
-// Those that count exactly are in a bubble, where time stands still: a rule in shadow is given up
-// when the store is slow.
-
 // TestShadowReportsAreBounded: of many subjects the numbers are right within what is promised, and
 // few are remembered.
 func TestShadowReportsAreBounded(t *testing.T) {
 	testkit.SkipUnderRace(t)
 	synctest.Test(t, func(t *testing.T) {
 		const subjects = 10_000
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), `
+		m, g := watched(t, `
 tiers:
   - {name: member, identity: user, limits: unlimited}
   - {name: anyone, identity: ip, limits: unlimited}
-policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`, m)
+policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`)
 		for i := range subjects {
 			ask(t, g, 1+i%2, as(strconv.Itoa(i), "/"))
 		}
@@ -104,8 +101,7 @@ policies: [{name: trial, match: {path: /}, limits: 1/1h, shadow: true}]`, m)
 // others. Time stands still in the bubble: a rule in shadow is given up when the store is slow.
 func TestShadowReports(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), inShadow, m)
+		m, g := watched(t, inShadow)
 		var group sync.WaitGroup // many ask, and one looks, at the same time
 		for i := range 10 {
 			group.Go(func() { ask(t, g, 1, as("quiet"+strconv.Itoa(i), "/trial")) })
@@ -118,11 +114,11 @@ func TestShadowReports(t *testing.T) {
 		ask(t, g, 9, as("else", "/trial"))
 		ask(t, g, 9, as("quiet1", "/free"))
 		again := as("again", "/trial")
-		again.Header = header{"Idempotency-Key": "k"}
+		again.Header = http.Header{"Idempotency-Key": {"k"}}
 		ask(t, g, 4, again) // the first is judged, its repeats are not
 		ask(t, g, 4, get("/both"))
 		keyed := get("/keys")
-		keyed.Header = header{"X-Api-Key": "secret-1"}
+		keyed.Header = http.Header{"X-Api-Key": {"secret-1"}}
 		ask(t, g, 3, keyed)
 
 		list := m.ShadowReports(g.Set(), 2)
@@ -160,8 +156,7 @@ func TestShadowReports(t *testing.T) {
 // TestShadowReportMinutes: the recent counts are those of ten minutes, and the total has all.
 func TestShadowReportMinutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), inShadow, m)
+		m, g := watched(t, inShadow)
 		time.Sleep(90 * time.Second)
 		ask(t, g, 3, as("a", "/trial"))
 		time.Sleep(3 * time.Minute)

@@ -19,11 +19,6 @@ tiers: [{name: all, identity: ip, limits: 1000/1m}]
 policies: [{name: total, identity: everyone, limits: 1000000000/1h}]
 `
 
-// address is the ith of a network.
-func address(network byte, i int) netip.Addr {
-	return netip.AddrFrom4([4]byte{network, byte(i >> 16), byte(i >> 8), byte(i)})
-}
-
 // spell is traffic: so many requests a second, from so many addresses of a network.
 type spell struct {
 	minutes   int
@@ -40,7 +35,9 @@ func (s spell) send(t *testing.T, g *policy.Guard, m *observe.Monitor) {
 	for range s.minutes * 60 {
 		for range s.rate {
 			var v policy.Verdict
-			in := policy.Input{Method: "GET", Path: "/", Peer: address(s.network, n%s.addresses)}
+			i := n % s.addresses // of the network
+			in := get("/")
+			in.Peer = netip.AddrFrom4([4]byte{s.network, byte(i >> 16), byte(i >> 8), byte(i)})
 			if err := g.Decide(context.Background(), &in, &v); err != nil {
 				t.Fatal(err)
 			}
@@ -78,8 +75,7 @@ func TestSurge(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m := newMonitor(t)
-				g := newGuard(t, newMemory(t), perAddress, m)
+				m, g := watched(t, perAddress)
 				for _, s := range spells {
 					s.send(t, g, m)
 				}

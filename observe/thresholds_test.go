@@ -14,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
+	"github.com/stint-limiter/stint/policy"
 )
 
 // Thresholds are posted with a signature, logged and counted.
@@ -39,16 +41,13 @@ func TestThresholdsArePosted(t *testing.T) {
 		got <- fmt.Sprint(event)
 	}))
 	defer server.Close()
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := guardtest.MemoryWith(t, memorystore.Config{Now: func() time.Time { return time.Unix(1_700_000_000, 0) }})
 	log := &testkit.Buffer{}
 	m := open(t, observe.Config{Webhooks: []observe.Webhook{{URL: server.URL, Key: key}},
 		Logger: slog.New(slog.NewTextHandler(log, nil)), Alerts: observe.AlertConfig{Instance: "web-1"}})
-	ask(t, newGuard(t, store, `tiers: [{name: pro, identity: [user, ip], limits: 10/day, notify: [50%, 80%, 100%]}]`, m),
-		12, as("42", "/"))
+	g := guardtest.New(t, store, `tiers: [{name: pro, identity: [user, ip], limits: 10/day, notify: [50%, 80%, 100%]}]`,
+		policy.GuardConfig{Observer: m})
+	ask(t, g, 12, as("42", "/"))
 	if err := m.Close(); err != nil {
 		t.Fatal(err)
 	}

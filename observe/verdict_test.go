@@ -2,12 +2,14 @@ package observe_test
 
 import (
 	"fmt"
+	"net/http"
 	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -24,15 +26,6 @@ policies:
 request_id: {header: Idempotency-Key}
 `
 
-type header map[string]string
-
-func (h header) Values(name string) []string {
-	if h[name] == "" {
-		return nil
-	}
-	return []string{h[name]}
-}
-
 // TestReasonsOfFailures: what becomes of requests when the store fails is counted as that.
 func TestReasonsOfFailures(t *testing.T) {
 	const text = `
@@ -40,44 +33,37 @@ tiers: [{name: anyone, identity: ip, limits: 1/1m}]
 failure: {mode: %s}
 `
 	for mode, want := range map[string]struct {
-		reasons map[string]int64
+		reasons []counted
 		counts  observe.Counts
 	}{
-		"local": {map[string]int64{"allowed degraded": 1, "denied degraded": 3},
+		"local": {[]counted{{"anyone", "", "allowed", "degraded", 1}, {"anyone", "", "denied", "degraded", 3}},
 			observe.Counts{Allowed: 1, Denied: 3, Degraded: 4}},
-		"allow": {map[string]int64{"allowed degraded": 4}, observe.Counts{Allowed: 4, Degraded: 4}},
-		"deny":  {map[string]int64{"denied unavailable": 4}, observe.Counts{Denied: 4, Degraded: 4}},
-		"error": {map[string]int64{"failed timeout": 4}, observe.Counts{Failed: 4}},
+		"allow": {[]counted{{"anyone", "", "allowed", "degraded", 4}}, observe.Counts{Allowed: 4, Degraded: 4}},
+		"deny":  {[]counted{{"anyone", "", "denied", "unavailable", 4}}, observe.Counts{Denied: 4, Degraded: 4}},
+		"error": {[]counted{{"anyone", "", "failed", "timeout", 4}}, observe.Counts{Failed: 4}},
 	} {
-		m := newMonitor(t)
-		stack, err := resilience.New(failing{err: timeout()},
-			resilience.Config{Instances: 1, Logger: discard, Observer: m})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer stack.Close()
-		ask(t, newGuard(t, stack, fmt.Sprintf(text, mode), m), 4, get("/"))
-		for why, n := range want.reasons {
-			var outcome, reason string
-			if _, err := fmt.Sscan(why, &outcome, &reason); err != nil {
+		t.Run(mode, func(t *testing.T) {
+			m := newMonitor(t)
+			stack, err := resilience.New(failing{err: timeout()},
+				resilience.Config{Instances: 1, Logger: discard, Observer: m})
+			if err != nil {
 				t.Fatal(err)
 			}
-			if got := m.Counted("anyone", "", outcome, reason); got != n {
-				t.Errorf("mode %s: %d %s; want %d", mode, got, why, n)
+			defer stack.Close()
+			ask(t, guardtest.New(t, stack, fmt.Sprintf(text, mode), policy.GuardConfig{Observer: m}), 4, get("/"))
+			wantCounted(t, m, want.reasons)
+			if got, _, _ := m.CountedAll(); got != want.counts {
+				t.Errorf("counted %+v, want %+v", got, want.counts)
 			}
-		}
-		if got, _, _ := m.CountedAll(); got != want.counts {
-			t.Errorf("mode %s: counted %+v, want %+v", mode, got, want.counts)
-		}
+		})
 	}
 }
 
 // TestCountsAreExact with many goroutines, and sets that change under them.
 func TestCountsAreExact(t *testing.T) {
 	const goroutines, each = 20, 500
-	m := newMonitor(t)
-	g := newGuard(t, newMemory(t), `tiers: [{name: anyone, identity: ip, limits: 100/1h}]`, m)
-	other := parse(t, `
+	m, g := watched(t, `tiers: [{name: anyone, identity: ip, limits: 100/1h}]`)
+	other := guardtest.Parse(t, `
 tiers: [{name: anyone, identity: ip, limits: 100/1h}]
 policies: [{name: search, match: {path: /search}, cost: 2}]`)
 	var group sync.WaitGroup
@@ -103,8 +89,7 @@ policies: [{name: search, match: {path: /search}, cost: 2}]`)
 // number of series as it was.
 func TestF34Series(t *testing.T) {
 	const subjects, requests = 10_000, 1_000
-	m := newMonitor(t)
-	g := newGuard(t, newMemory(t), `
+	m, g := watched(t, `
 identities: {apikey: {header: X-API-Key}}
 tiers:
   - {name: keyed, identity: apikey, limits: 1/1m}
@@ -112,12 +97,12 @@ tiers:
   - {name: rest, identity: ip, limits: 1/1m}
 policies:
   - {name: things, match: {path: "/things/{id}"}, per: [id, method], limits: 1/1m}
-`, m)
+`)
 	const hostile = "\"} 1\nstint_forged_total{a=\"\xff\x00\x1b[31m"
 	for i := range requests {
 		evil := fmt.Sprint(i, hostile)
 		ask(t, g, 1, policy.Input{Method: evil, Host: evil, Path: "/things/" + evil, Peer: client,
-			Header: header{"X-Api-Key": evil}})
+			Header: http.Header{"X-Api-Key": {evil}}})
 	}
 	in := get("/")
 	for i := range subjects {
@@ -134,18 +119,16 @@ policies:
 // name the limit.
 func TestReasons(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := newMonitor(t)
-		g := newGuard(t, newMemory(t), manyReasons, m)
-		member := func(path string) policy.Input { return as("7", path) }
+		m, g := watched(t, manyReasons)
 		ask(t, g, 2, get("/free"))
 		ask(t, g, 4, get("/"))
 		ask(t, g, 5, get("/trial"))
-		once := member("/")
-		once.Header = header{"Idempotency-Key": "k"}
+		once := as("7", "/")
+		once.Header = http.Header{"Idempotency-Key": {"k"}}
 		ask(t, g, 3, once)
-		ask(t, g, 4, member("/search")) // the tier has 4 left, the policy 3
-		ask(t, g, 5, member("/"))       // and now the tier 1
-		ask(t, g, 10, get("/search"))   // 3, then 3 denials, the last of which is a ban
+		ask(t, g, 4, as("7", "/search")) // the tier has 4 left, the policy 3
+		ask(t, g, 5, as("7", "/"))       // and now the tier 1
+		ask(t, g, 10, get("/search"))    // 3, then 3 denials, the last of which is a ban
 		wantCounted(t, m, []counted{
 			{"", "free", "allowed", "skipped", 2}, {"anyone", "", "allowed", "unlimited", 4},
 			{"anyone", "trial", "allowed", "unlimited", 2}, {"anyone", "trial", "allowed", "shadow", 3},

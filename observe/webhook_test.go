@@ -1,11 +1,13 @@
 package observe
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,8 +21,7 @@ import (
 
 var fire = Alert{
 	Name: "StoreDown", Severity: "page", State: "firing", Summary: "The store is down.", Value: 61,
-	Threshold: 60, Unit: "s",
-	Since: time.Unix(epoch, 0).UTC(),
+	Threshold: 60, Unit: "s", Since: time.Unix(epoch, 0).UTC(),
 }
 
 // hook is a webhook to a receiver, without pauses, and its log.
@@ -173,19 +174,14 @@ func TestAlertsArePosted(t *testing.T) {
 	}
 }
 
-// refusing is a transport to a receiver that is down.
-type refusing struct{}
-
-func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
-	return nil, errors.New("connection refused")
-}
-
 // A receiver that is down for longer than an hour loses what waits, and that is counted.
 func TestThresholdsAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := &testkit.Buffer{}
 		w := newWebhook("https://receiver.test/SECRET", thresholdPlan("1", nil), slog.New(slog.NewTextHandler(log, nil)))
-		w.client.Transport = refusing{}
+		w.client.Transport = &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("connection refused")
+		}}
 		w.start()
 		w.send(message{id: "a"})
 		began := time.Now()
@@ -196,8 +192,7 @@ func TestThresholdsAreGivenUp(t *testing.T) {
 			t.Errorf("it was given up after %v", took)
 		}
 		w.close()
-		got := log.String()
-		if !strings.Contains(got, "failed to post thresholds") || strings.Contains(got, "SECRET") {
+		if got := log.String(); !strings.Contains(got, "failed to post thresholds") || strings.Contains(got, "SECRET") {
 			t.Errorf("the log is %s", got)
 		}
 	})

@@ -11,10 +11,22 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
+// Claims are what an application knows of a caller, by name.
+type Claims map[string]string
+
+// Claim returns the claim of that name, or "".
+func (c Claims) Claim(name string) string { return c[name] }
+
 // Memory returns a store in memory that is closed when the test ends.
 func Memory(t testing.TB) *memorystore.Store {
 	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
+	return MemoryWith(t, memorystore.Config{})
+}
+
+// MemoryWith is [Memory] with a configuration, such as the clock of the test.
+func MemoryWith(t testing.TB, c memorystore.Config) *memorystore.Store {
+	t.Helper()
+	store, err := memorystore.New(c)
 	if err != nil {
 		t.Fatal(err)
 	}

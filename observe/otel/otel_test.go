@@ -19,36 +19,20 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
 
-var discard = slog.New(slog.DiscardHandler)
-
 func newGuard(t *testing.T, o stint.Observer) *policy.Guard {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(`
+	return guardtest.New(t, guardtest.Memory(t), `
 tiers: [{name: anyone, identity: ip, limits: 9/1m}]
 policies:
   - {name: login, match: {path: /login}, limits: 2/1m}
   - {name: free, match: {path: /free}, skip: true}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	g, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Observer: o, Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+`, policy.GuardConfig{Observer: o})
 }
 
 func decide(t *testing.T, ctx context.Context, g *policy.Guard, path string) {
@@ -101,7 +85,7 @@ func TestTrace(t *testing.T) {
 // TestMetrics: a reader of the SDK gets what the monitor has counted.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := observe.New(observe.Config{Logger: discard})
+		m, err := observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			t.Fatal(err)
 		}
