@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 )
 
 var errDown = errors.New("down")
@@ -33,11 +34,8 @@ func (s *cut) Amend(ctx context.Context, c stint.Charge, a stint.Amendment) (sti
 // lasts is the lifetime of the place.
 func newPlace(t *testing.T, lasts time.Duration) (lim *stint.Limiter, store *cut, acquire func() stint.Decision) {
 	t.Helper()
-	store = &cut{Store: newMemory(t)}
-	lim, err := stint.New(store, stint.Concurrency(1, lasts))
-	if err != nil {
-		t.Fatal(err)
-	}
+	store = &cut{Store: guardtest.Memory(t)}
+	lim = limiterOver(t, store, stint.Concurrency(1, lasts))
 	return lim, store, func() stint.Decision {
 		t.Helper()
 		d, err := lim.Allow(context.Background(), "job")
@@ -60,8 +58,7 @@ func TestHoldTellsBeforeTheFirstHeartbeat(t *testing.T) {
 		if passed := time.Since(start); passed != 9*time.Second {
 			t.Errorf("told after %v, want 9s", passed)
 		}
-		err := release()
-		if !errors.Is(err, stint.ErrPlaceLost) || !errors.Is(err, errDown) {
+		if err := release(); !errors.Is(err, stint.ErrPlaceLost) || !errors.Is(err, errDown) {
 			t.Errorf("release says %v, want that the place is lost, and why", err)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/protocol"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // places is a store that answers with places from a list, and records what it is asked.
@@ -142,33 +143,31 @@ func TestAwait(t *testing.T) {
 		{"denied before it goes", second, []place{at(400 * ms), {denied: true}, {denied: true}}, nil, nil, 400 * ms,
 			"book, move 1, return 1, book", 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &places{answers: slices.Clone(test.answers), announced: test.announced}
-				lim, err := New(store, test.limit)
-				if err != nil {
-					t.Fatal(err)
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			store := &places{answers: slices.Clone(test.answers), announced: test.announced}
+			lim, err := New(store, test.limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			late := test.late
+			lim.WakeLate(func() (next time.Duration) {
+				if len(late) > 0 {
+					next, late = late[0], late[1:]
 				}
-				late := test.late
-				lim.WakeLate(func() (next time.Duration) {
-					if len(late) > 0 {
-						next, late = late[0], late[1:]
-					}
-					return next
-				})
-				start := time.Now()
-				d, err := lim.Wait(t.Context(), "api")
-				if got := time.Since(start); got != test.took {
-					t.Errorf("took %v; want %v", got, test.took)
-				}
-				if got := strings.Join(store.asked, ", "); got != test.asked {
-					t.Errorf("asked: %s; want %s", got, test.asked)
-				}
-				if (err == nil) != (test.want != 0) || err == nil &&
-					(d.Charge.data.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
-					t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.data.ID, d.RetryAfter, err, test.want)
-				}
+				return next
 			})
+			start := time.Now()
+			d, err := lim.Wait(t.Context(), "api")
+			if got := time.Since(start); got != test.took {
+				t.Errorf("took %v; want %v", got, test.took)
+			}
+			if got := strings.Join(store.asked, ", "); got != test.asked {
+				t.Errorf("asked: %s; want %s", got, test.asked)
+			}
+			if (err == nil) != (test.want != 0) || err == nil &&
+				(d.Charge.data.ID != test.want || d.RetryAfter != 0 || !d.Allowed) {
+				t.Errorf("charge %d with retry-after %v, error %v; want charge %d", d.Charge.data.ID, d.RetryAfter, err, test.want)
+			}
 		})
 	}
 }

@@ -13,24 +13,20 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 )
-
-// newMemory returns a memory store that is closed when the test ends.
-func newMemory(t *testing.T) *memorystore.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
 
 // newLimiter returns a limiter over a new memory store.
 func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 	t.Helper()
-	lim, err := stint.New(newMemory(t), options...)
+	return limiterOver(t, guardtest.Memory(t), options...)
+}
+
+// limiterOver returns a limiter over any store.
+func limiterOver(t *testing.T, store stint.Store, options ...stint.Option) *stint.Limiter {
+	t.Helper()
+	lim, err := stint.New(store, options...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,25 +48,10 @@ func wantMistake(t *testing.T, what any, err error, tells ...string) {
 	}
 }
 
-// away is a store that answers like an unavailable store under [stint.FailDeny].
-type away struct{ stint.Store }
-
-func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	d := stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}
-	for i := range d.MakeUsages(len(r.Claims[0].Limits)) {
-		d.Usages()[i].RetryAfter = time.Second
-	}
-	return d, nil
-}
-
 // TestUnavailableAsError: if a request is denied because the store is unavailable, the error
 // mentions neither an exceeded limit nor a deadline.
 func TestUnavailableAsError(t *testing.T) {
-	lim, err := stint.New(away{}, stint.PerMinute(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := limiterOver(t, guardtest.Away{}, stint.PerMinute(1))
 	d, err := lim.Allow(t.Context(), "igdb:api")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +74,7 @@ func TestUnavailableAsError(t *testing.T) {
 }
 
 func TestNewMistakes(t *testing.T) {
-	store := newMemory(t)
+	store := guardtest.Memory(t)
 	for _, test := range []struct {
 		store   stint.Store
 		options []stint.Option
@@ -140,8 +121,7 @@ func TestLateMistakes(t *testing.T) {
 		_, err := lim.Take(t.Context(), request(func(r *stint.Request) {
 			r.Mode, r.MaxWait, *r.Terms() = test.mode, test.wait, test.terms
 		}))
-		var invalid *stint.InvalidError
-		if errors.As(err, &invalid) == test.valid {
+		if errors.As(err, new(*stint.InvalidError)) == test.valid {
 			t.Errorf("%+v: error %v", test, err)
 		}
 	}
@@ -250,23 +230,20 @@ func TestCallMistakes(t *testing.T) {
 
 func TestGiveBack(t *testing.T) {
 	lim := newLimiter(t, stint.PerHour(10), stint.TokenBucket(20, 1, stint.MaxWindow))
-	used := func(scope string) (n [2]int64) {
+	take := func(mode stint.Mode, scope string, cost int64) (used [2]int64) {
 		t.Helper()
 		d, err := lim.Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "a", Scope: scope}}, Mode: stint.ModePeek})
+			stint.Request{Claims: []stint.Claim{{Subject: "a", Scope: scope, Cost: cost}}, Mode: mode})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i, s := range d.States() {
-			n[i] = s.Used
+			used[i] = s.Used
 		}
-		return n
+		return used
 	}
 	for _, scope := range []string{"", "x", "y"} {
-		if _, err := lim.Take(t.Context(),
-			stint.Request{Claims: []stint.Claim{{Subject: "a", Scope: scope, Cost: 7}}}); err != nil {
-			t.Fatal(err)
-		}
+		take(stint.ModeTake, scope, 7)
 	}
 	if err := lim.GiveBack(t.Context(), "a", 2); err != nil {
 		t.Fatal(err)
@@ -275,7 +252,7 @@ func TestGiveBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for scope, want := range map[string][2]int64{"": {5, 5}, "x": {2, 2}, "y": {2, 2}} {
-		if got := used(scope); got != want {
+		if got := take(stint.ModePeek, scope, 0); got != want {
 			t.Errorf("scope %q: used %v, want %v", scope, got, want)
 		}
 	}

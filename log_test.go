@@ -2,7 +2,6 @@ package stint_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -11,36 +10,20 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 )
-
-// lost is a store that always fails.
-type lost struct{ stint.Store }
-
-var errLost = &stint.StoreError{Op: "any", Err: errors.New("no store today")}
-
-func (lost) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, errLost
-}
-
-func (lost) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, errLost
-}
-func (lost) Command(context.Context, stint.Command) error { return errLost }
 
 // Every method of a limiter logs failures, denials and admissions, without the full subject.
 func TestWithLogger(t *testing.T) {
-	memory := newMemory(t)
+	memory := guardtest.Memory(t)
+	lost := guardtest.Failing{Err: &stint.StoreError{Op: "any", Err: errors.New("no store today")}}
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	over := func(store stint.Store) *stint.Limiter {
-		l, err := stint.New(store, stint.PerMinute(2), stint.PerDay(1000), stint.WithLogger(logger))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return limiterOver(t, store, stint.PerMinute(2), stint.PerDay(1000), stint.WithLogger(logger))
 	}
 	ctx, who := t.Context(), "user:somebody"
-	works, fails := over(memory), over(lost{memory})
+	works, fails := over(memory), over(lost)
 	allow := func() error { _, err := works.Allow(ctx, who); return err }
 	const failed = `level=ERROR msg="stint: a request could not be decided" cause="stint: any: no store today" key=user:somebo… limit="2/1m, 1000/1d"`
 	for _, c := range []struct {
@@ -57,7 +40,7 @@ func TestWithLogger(t *testing.T) {
 			_, err := works.WaitFor(ctx, stint.Request{Claims: []stint.Claim{{Subject: who, Cost: 1}}, MaxWait: 1000})
 			return err
 		}, `level=WARN msg="stint: denied"`},
-		{"no store to ask", func() error { _, err := over(away{}).Allow(ctx, who); return err },
+		{"no store to ask", func() error { _, err := over(guardtest.Away{}).Allow(ctx, who); return err },
 			`level=WARN msg="stint: denied" key=user:somebo… limit=2/1m retry_after=1s degraded=true unavailable=true`},
 		{"Allow fails", func() error { _, err := fails.Allow(ctx, who); return err }, failed},
 		{"Take fails", func() error {
@@ -71,12 +54,9 @@ func TestWithLogger(t *testing.T) {
 			return err
 		}, strings.Replace(failed, "a request could not be decided", "a charge could not be corrected", 1)},
 		{"settled into too large a debt", func() error {
-			bucket, err := stint.New(memory, stint.TokenBucket(100, 1, time.Hour), stint.WithLogger(logger))
-			if err != nil {
-				return err
-			}
+			bucket := limiterOver(t, memory, stint.TokenBucket(100, 1, time.Hour), stint.WithLogger(logger))
 			d, _ := bucket.Allow(ctx, who)
-			_, err = bucket.Settle(ctx, d, 5000)
+			_, err := bucket.Settle(ctx, d, 5000)
 			return err
 		}, `level=WARN msg="stint: a part of a settlement is not charged: its debt would be too large" cost=5000 charged=200 key=user:somebo… limit="1/1h`},
 		{"Reset fails", func() error { return fails.Reset(ctx, who) },

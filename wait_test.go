@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -41,12 +42,8 @@ func (c *counting) count() int {
 // newCounted returns a limiter over a new counting store, and that store.
 func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *counting) {
 	t.Helper()
-	store := &counting{Store: newMemory(t)}
-	lim, err := stint.New(store, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return lim, store
+	store := &counting{Store: guardtest.Memory(t)}
+	return limiterOver(t, store, options...), store
 }
 
 // uses returns how many units a line of waiters in two processes gets in a minute. It checks that
@@ -54,10 +51,7 @@ func newCounted(t *testing.T, options ...stint.Option) (*stint.Limiter, *countin
 func uses(t *testing.T, l stint.Limit, line int, late func() time.Duration) (n int) {
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := newCounted(t, l)
-		other, err := stint.New(store, l)
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := limiterOver(t, store, l)
 		lim.WakeLate(late)
 		other.WakeLate(late)
 		var mu sync.Mutex

@@ -1,7 +1,7 @@
 // Package testkit provides helpers for the tests of many packages. They wait for a condition,
-// expect a panic, compare text with a golden file, list the files of the repository, capture output
-// that can be read while it is written, serve HTTP/2 without TLS, measure memory, and skip tests
-// under the race detector.
+// expect a panic, run subtests in bubbles, compare text with a golden file, list the files of the
+// repository, capture output that can be read while it is written, serve HTTP/2 without TLS,
+// measure memory, and skip tests under the race detector.
 package testkit
 
 import (
@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -64,6 +65,12 @@ func Panics(t testing.TB, want string, f func()) {
 		}
 	}()
 	f()
+}
+
+// InBubble runs f as a subtest in a bubble of [synctest.Test].
+func InBubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
 }
 
 // Golden compares got with the file of the given name in testdata. If update is true, it first
