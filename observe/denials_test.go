@@ -142,11 +142,7 @@ func TestWhyAcrossProcesses(t *testing.T) {
 // The denials of httplimit.By have ids too, of the key that denied.
 func TestWhyBy(t *testing.T) {
 	m := open(t, observe.Config{Logger: discard, ShowSubjects: true})
-	stack, err := resilience.New(batched{guardtest.Memory(t)}, resilience.Config{Observer: m.StackObserver(), Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
+	stack := guardtest.Stack(t, batched{guardtest.Memory(t)}, resilience.Config{Observer: m.StackObserver()})
 	handler := httplimit.By(httplimit.Header("X-User"), stint.PerMinute(100), httplimit.WithStore(stack),
 		httplimit.AndBy("team", httplimit.Header("X-Team"), stint.PerHour(1)))(http.NotFoundHandler())
 	var id string

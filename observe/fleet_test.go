@@ -62,8 +62,8 @@ policies: [{name: trial, match: {path: /trial}, limits: 2/1h, shadow: true}]
 
 // TestFleet: two processes that decide by themselves show what both have counted, and each of them.
 func TestFleet(t *testing.T) {
-	t.Run("names", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fleet(t, false) }) })
-	t.Run("hashes", func(t *testing.T) { synctest.Test(t, func(t *testing.T) { fleet(t, true) }) })
+	testkit.InBubble(t, "names", func(t *testing.T) { fleet(t, false) })
+	testkit.InBubble(t, "hashes", func(t *testing.T) { fleet(t, true) })
 }
 
 func fleet(t *testing.T, hashed bool) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
@@ -63,22 +62,6 @@ func ask(t testing.TB, g *policy.Guard, n int, in policy.Input) (allowed int) {
 }
 
 func get(path string) policy.Input { return policy.Input{Method: "GET", Path: path, Peer: client} }
-
-// failing is a store that fails.
-type failing struct {
-	driver.BatchStore
-	err error
-}
-
-func (f failing) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, f.err
-}
-
-func (f failing) TakeBatch(_ context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Err = f.err
-	}
-}
 
 func timeout() error {
 	return &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -47,21 +48,19 @@ func TestStoreWatch(t *testing.T) {
 		{"closed again", steps{fails, breaker("open"), breaker("half-open"), good, breaker("closed")}, -1},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newStoreWatch()
-				for _, step := range test.steps {
-					step(w)
-					time.Sleep(time.Second)
-				}
-				got := w.health()
-				if got.Up != (test.downFor < 0) {
-					t.Fatalf("up is %v", got.Up)
-				}
-				if !got.Up && time.Since(*got.DownSince) != test.downFor {
-					t.Errorf("down for %v, want %v", time.Since(*got.DownSince), test.downFor)
-				}
-			})
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			w := newStoreWatch()
+			for _, step := range test.steps {
+				step(w)
+				time.Sleep(time.Second)
+			}
+			got := w.health()
+			if got.Up != (test.downFor < 0) {
+				t.Fatalf("up is %v", got.Up)
+			}
+			if !got.Up && time.Since(*got.DownSince) != test.downFor {
+				t.Errorf("down for %v, want %v", time.Since(*got.DownSince), test.downFor)
+			}
 		})
 	}
 }

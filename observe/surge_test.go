@@ -5,7 +5,6 @@ import (
 	"net/netip"
 	"regexp"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/testkit"
@@ -73,13 +72,11 @@ func TestSurge(t *testing.T) {
 		"a small service":            {{11, 1, 1, 20, ""}, {1, 9, 2, 100, ""}},
 		"a busy hour":                {{11, 10, 1, 200, ""}, {5, 20, 2, 1000, ""}, {5, 40, 3, 3000, ""}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				m, g := watched(t, perAddress)
-				for _, s := range spells {
-					s.send(t, g, m)
-				}
-			})
+		testkit.InBubble(t, name, func(t *testing.T) {
+			m, g := watched(t, perAddress)
+			for _, s := range spells {
+				s.send(t, g, m)
+			}
 		})
 	}
 }

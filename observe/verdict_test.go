@@ -44,12 +44,7 @@ failure: {mode: %s}
 	} {
 		t.Run(mode, func(t *testing.T) {
 			m := newMonitor(t)
-			stack, err := resilience.New(failing{err: timeout()},
-				resilience.Config{Instances: 1, Logger: discard, Observer: m})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer stack.Close()
+			stack := guardtest.Stack(t, guardtest.Failing{Err: timeout()}, resilience.Config{Instances: 1, Observer: m})
 			ask(t, guardtest.New(t, stack, fmt.Sprintf(text, mode), policy.GuardConfig{Observer: m}), 4, get("/"))
 			wantCounted(t, m, want.reasons)
 			if got, _, _ := m.CountedAll(); got != want.counts {
