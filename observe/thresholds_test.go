@@ -67,5 +67,6 @@ func TestThresholdsArePosted(t *testing.T) {
 	if len(want) > 0 || strings.Count(log.String(), "of a quota is used") != 3 {
 		t.Errorf("%v were not posted, and the log is %s", want, log)
 	}
-	wantScrape(t, m, `thresholds_total{percent="50",policy="",tier="pro"} 1`, `webhook_messages_total{result="posted",webhook="1"} 3`)
+	wantScrape(t, m, `thresholds_total{percent="50",policy="",tier="pro"} 1`,
+		`webhook_messages_total{result="posted",webhook="1"} 3`)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -83,7 +84,7 @@ policies:
 // TestPlaces: a request keeps its place for as long as it takes, and then gives it back.
 func TestPlaces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := worldOver(t, memory(t, nil), followConfig)
+		w := worldOver(t, guardtest.Memory(t), followConfig)
 		_, first := w.begin(get("/slow"))
 		_, second := w.begin(get("/slow"))
 		for range 5 {
@@ -198,7 +199,7 @@ func TestLostSettlements(t *testing.T) {
 			policy.Settlement{Refund: true, Err: failure}},
 		{"nothing to settle", failure, policy.Outcome{Status: 200}, nil, policy.Settlement{}},
 	} {
-		process := &mortal{Store: memory(t, nil), err: test.err}
+		process := &mortal{Store: guardtest.Memory(t), err: test.err}
 		process.dead.Store(true)
 		w := worldOver(t, process, settled)
 		_, end := w.begin(query())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/overrides"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -127,7 +128,7 @@ policies:
 		t.Errorf("paying: got %v", got)
 	}
 	in := get("/x/y")
-	err := new(world).over(t, broken{}, w.Set()).Decide(t.Context(), &in, new(policy.Verdict))
+	err := new(world).over(t, broken, w.Set()).Decide(t.Context(), &in, new(policy.Verdict))
 	if errkind.Of(err) != stint.KindTimeout {
 		t.Errorf("got %v, want the store's error", err)
 	}
@@ -201,7 +202,7 @@ func (a attentive) Take(ctx context.Context, r stint.Request) (stint.Decision, e
 
 // TestContentThatDoesNotArrive: a client that disconnects while its body is awaited is charged.
 func TestContentThatDoesNotArrive(t *testing.T) {
-	w := worldOver(t, attentive{memory(t, nil)}, `
+	w := worldOver(t, attentive{guardtest.Memory(t)}, `
 tiers: [{name: all, identity: ip, limits: 1/1h}]
 policies: [{name: click, match: {path: /}, request_id: {derive: 2s}}]
 `)

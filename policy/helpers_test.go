@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -40,7 +40,7 @@ func newWorld(t testing.TB, text string) *world {
 	t.Helper()
 	w := &world{}
 	w.clock.Store(1_800_000_000 * int64(time.Second))
-	return w.over(t, unhurried{memory(t, w.now)}, parse(t, text))
+	return w.over(t, guardtest.Unhurried{Store: guardtest.MemoryWith(t, memorystore.Config{Now: w.now})}, parse(t, text))
 }
 
 // worldOver returns a world over any store.
@@ -63,43 +63,10 @@ func (w *world) over(t testing.TB, store stint.Store, set *policy.Set) *world {
 func (w *world) now() time.Time          { return time.Unix(0, w.clock.Load()) }
 func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 
-// memory returns a store in memory. Without now it has the time of the machine.
-func memory(t testing.TB, now func() time.Time) stint.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
-}
-
-func parse(t testing.TB, text string) *policy.Set {
-	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
-}
-
-// unhurried ignores deadlines: on a busy machine, some answers on rules in shadow would be missing.
-type unhurried struct{ stint.Store }
-
-func (s unhurried) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		ctx = context.WithoutCancel(ctx)
-	}
-	return s.Store.Take(ctx, r)
-}
+var parse = guardtest.Parse
 
 // broken is a store that fails.
-type broken struct{ stint.Store }
-
-func (broken) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Kind: stint.KindTimeout,
-		Err: errors.New(r.Failure.Mode.String())}
-}
+var broken = guardtest.Failing{Err: &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}}
 
 // judge decides on a request.
 func (w *world) judge(in policy.Input) *policy.Verdict {
@@ -195,9 +162,7 @@ func shadowed(v *policy.Verdict) (names []string) {
 }
 
 // claims are what an application says of a caller.
-type claims map[string]string
-
-func (c claims) Claim(name string) string { return c[name] }
+type claims = guardtest.Claims
 
 func get(path string) policy.Input {
 	return policy.Input{Method: "GET", Host: "example.com", Path: path, Peer: client, Header: http.Header{}}

@@ -10,30 +10,24 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// away is an unavailable store, under [stint.FailDeny].
-type away struct{ stint.Store }
-
-func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
-}
-
 // TestLogLevels: failures are errors, denials warnings, and admissions are logged for debugging.
 func TestLogLevels(t *testing.T) {
-	store := memory(t, func() time.Time { return time.Unix(1_800_000_000, 0) })
+	now := func() time.Time { return time.Unix(1_800_000_000, 0) }
+	store := guardtest.MemoryWith(t, memorystore.Config{Now: now})
 	for _, c := range []struct {
 		name  string
 		level slog.Level
 		store stint.Store
 		want  []string // in the last record
 	}{
-		{"failed", slog.LevelInfo, broken{store},
+		{"failed", slog.LevelInfo, broken,
 			[]string{"level=ERROR", "cause=", "tier=members", "key=user:someb", "limit=3/1m"}},
-		{"denied without the store", slog.LevelInfo, away{store},
+		{"denied without the store", slog.LevelInfo, guardtest.Away{},
 			[]string{"level=WARN", "denied", "tier=members", "key=user:someb", "degraded=true", "unavailable=true"}},
 		{"admitted", slog.LevelDebug, store,
 			[]string{"level=DEBUG", "allowed", "tier=members", "key=user:someb", "limit=3/1m", "used=1", "remaining=2"}},

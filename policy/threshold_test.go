@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -71,7 +73,8 @@ func monthly(limit stint.Limit) policy.Spec {
 func TestThresholds(t *testing.T) {
 	var now atomic.Int64 // in seconds
 	now.Store(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC).Unix())
-	store := &marking{Store: memory(t, func() time.Time { return time.Unix(now.Load(), 0) })}
+	store := &marking{Store: guardtest.MemoryWith(t, memorystore.Config{
+		Now: func() time.Time { return time.Unix(now.Load(), 0) }})}
 	fixed := stint.Limit{Max: 100, Window: time.Hour, Algorithm: stint.AlgorithmFixed}
 	for _, limit := range []stint.Limit{stint.Monthly(100).In("Europe/Berlin"), fixed} {
 		limit.Name = "cost"
@@ -112,7 +115,7 @@ func TestThresholds(t *testing.T) {
 
 // TestThresholdsWithoutMarks: a process that cannot mark reports at least once, and once by itself.
 func TestThresholdsWithoutMarks(t *testing.T) {
-	store := &marking{Store: memory(t, nil), fails: true}
+	store := &marking{Store: guardtest.Memory(t), fails: true}
 	w := newProcess(t, store, monthly(stint.Monthly(100)))
 	for _, want := range []string{"", "", "user:42 50% of cost: 100/month with 60", ""} {
 		w.ask("42", 20-5*(len(w.seen.thresholds)), want)

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -139,32 +141,30 @@ func TestReports(t *testing.T) {
 		}, []int64{0, 184, 184}, []int64{1, 184, 184}},
 	} {
 		for _, dies := range []bool{false, true} {
-			t.Run(fmt.Sprint(test.name, ", dies: ", dies), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					process := &mortal{Store: memory(t, nil), err: errors.New("the process is dead")}
-					w := worldOver(t, process, streamRules)
-					v, end := w.begin(get(test.path))
-					meter := v.Meter()
-					meter.Begin(http.Header{"Content-Type": {"text/event-stream"}})
-					for i, s := range test.steps {
-						time.Sleep(s.wait)
-						synctest.Wait()
-						if got := w.used(v); !slices.Equal(got, s.want) {
-							t.Fatalf("step %d: used %v, want %v", i, got, s.want)
-						}
-						_, _ = meter.Write([]byte(s.stream))
+			testkit.InBubble(t, fmt.Sprint(test.name, ", dies: ", dies), func(t *testing.T) {
+				process := &mortal{Store: guardtest.Memory(t), err: errors.New("the process is dead")}
+				w := worldOver(t, process, streamRules)
+				v, end := w.begin(get(test.path))
+				meter := v.Meter()
+				meter.Begin(http.Header{"Content-Type": {"text/event-stream"}})
+				for i, s := range test.steps {
+					time.Sleep(s.wait)
+					synctest.Wait()
+					if got := w.used(v); !slices.Equal(got, s.want) {
+						t.Fatalf("step %d: used %v, want %v", i, got, s.want)
 					}
-					want := test.end
-					if dies {
-						process.dead.Store(true)
-						time.Sleep(11 * time.Minute)
-						want = test.dead
-					}
-					end(policy.Outcome{Status: 200})
-					if got := w.used(v); !slices.Equal(got, want) {
-						t.Errorf("used %v, want %v", got, want)
-					}
-				})
+					_, _ = meter.Write([]byte(s.stream))
+				}
+				want := test.end
+				if dies {
+					process.dead.Store(true)
+					time.Sleep(11 * time.Minute)
+					want = test.dead
+				}
+				end(policy.Outcome{Status: 200})
+				if got := w.used(v); !slices.Equal(got, want) {
+					t.Errorf("used %v, want %v", got, want)
+				}
 			})
 		}
 	}
@@ -185,30 +185,28 @@ func TestReportsOfRepeats(t *testing.T) {
 		{"the repeat is smaller", gemini(3, 70), gemini(3, 1), 200, []int64{1, 73, 70}},
 		{"the repeat fails", gemini(3, 70), `{}`, 400, []int64{1, 73, 70}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := memory(t, nil)
-				process := &mortal{Store: store, err: errors.New("the process is dead")}
-				in := getWith("/chat", http.Header{"X-Request-Id": {"r"}})
-				w := worldOver(t, process, streamRules)
-				v, end := w.begin(in)
-				repeat, endRepeat := worldOver(t, store, streamRules).begin(in)
-				if v.Decision.Repeat || !repeat.Decision.Repeat {
-					t.Fatalf("%+v", repeat.Decision)
-				}
-				v.Meter().Begin(http.Header{})
-				repeat.Meter().Begin(http.Header{})
-				process.dead.Store(test.first == "")
-				_, _ = repeat.Meter().Write([]byte(test.repeat))
-				time.Sleep(7 * time.Minute) // the hold is kept open by the repeat
-				endRepeat(policy.Outcome{Status: test.status})
-				_, _ = v.Meter().Write([]byte(test.first))
-				end(policy.Outcome{Status: 200})
-				time.Sleep(11 * time.Minute)
-				if got := w.used(v); !slices.Equal(got, test.want) {
-					t.Errorf("used %v, want %v", got, test.want)
-				}
-			})
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			store := guardtest.Memory(t)
+			process := &mortal{Store: store, err: errors.New("the process is dead")}
+			in := getWith("/chat", http.Header{"X-Request-Id": {"r"}})
+			w := worldOver(t, process, streamRules)
+			v, end := w.begin(in)
+			repeat, endRepeat := worldOver(t, store, streamRules).begin(in)
+			if v.Decision.Repeat || !repeat.Decision.Repeat {
+				t.Fatalf("%+v", repeat.Decision)
+			}
+			v.Meter().Begin(http.Header{})
+			repeat.Meter().Begin(http.Header{})
+			process.dead.Store(test.first == "")
+			_, _ = repeat.Meter().Write([]byte(test.repeat))
+			time.Sleep(7 * time.Minute) // the hold is kept open by the repeat
+			endRepeat(policy.Outcome{Status: test.status})
+			_, _ = v.Meter().Write([]byte(test.first))
+			end(policy.Outcome{Status: 200})
+			time.Sleep(11 * time.Minute)
+			if got := w.used(v); !slices.Equal(got, test.want) {
+				t.Errorf("used %v, want %v", got, test.want)
+			}
 		})
 	}
 }
