@@ -16,8 +16,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -60,14 +60,6 @@ func slowDown(d time.Duration) error {
 	return st.Err()
 }
 
-// awayStore is an unavailable store, under [stint.FailDeny].
-type awayStore struct{ stint.Store }
-
-func (awayStore) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
-}
-
 func TestClientNotMade(t *testing.T) {
 	called := false
 	invoke := func(context.Context, string, any, any, *grpc.ClientConn, ...grpc.CallOption) error {
@@ -91,8 +83,8 @@ func TestClientNotMade(t *testing.T) {
 		{"canceled", canceled, newAPI(t, newStore(t), stint.PerHour(1)), codes.Canceled},
 		{"late", late, newAPI(t, newStore(t), stint.PerHour(1)), codes.DeadlineExceeded},
 		{"never", t.Context(), newAPI(t, newStore(t), stint.PerHour(0)), codes.ResourceExhausted},
-		{"store", t.Context(), newAPI(t, brokenStore{}, stint.PerHour(1)), codes.Unavailable},
-		{"store under FailDeny", t.Context(), newAPI(t, awayStore{}, stint.PerHour(1)), codes.Unavailable},
+		{"store", t.Context(), newAPI(t, broken, stint.PerHour(1)), codes.Unavailable},
+		{"store under FailDeny", t.Context(), newAPI(t, guardtest.Away{}, stint.PerHour(1)), codes.Unavailable},
 		{"API that is gone", t.Context(), gone, codes.FailedPrecondition},
 	}
 	for _, test := range tests {

@@ -68,14 +68,12 @@ func TestPauseOf(t *testing.T) {
 }
 
 func TestHTTPStatus(t *testing.T) {
-	want := map[codes.Code]int{
+	for code, want := range map[codes.Code]int{
 		codes.OK: 200, codes.Canceled: 499, codes.Unknown: 500, codes.InvalidArgument: 400, codes.DeadlineExceeded: 504,
 		codes.NotFound: 404, codes.AlreadyExists: 409, codes.PermissionDenied: 403, codes.ResourceExhausted: 429,
 		codes.FailedPrecondition: 400, codes.Aborted: 409, codes.OutOfRange: 400, codes.Unimplemented: 501,
-		codes.Internal:    500,
-		codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401, codes.Code(99): 500,
-	}
-	for code, want := range want {
+		codes.Internal: 500, codes.Unavailable: 503, codes.DataLoss: 500, codes.Unauthenticated: 401, codes.Code(99): 500,
+	} {
 		if got := httpStatus(code); got != want {
 			t.Errorf("%v: got %d, want %d", code, got, want)
 		}

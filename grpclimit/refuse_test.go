@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +18,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -95,28 +94,16 @@ func TestDenied(t *testing.T) {
 		violations []string
 		never      bool
 	}{
-		{
-			"tier", tier, 2,
-			"rate limited by tier anonymous, retry in ", []string{"tier:anonymous 2/1h"}, false,
-		},
-		{
-			"policy", tier + "policies: [{name: talk, match: {path: /test.Echo/Say}, limits: 1/30m}]", 1,
-			"rate limited by policy talk, retry in ", []string{"policy:talk 1/30m"}, false,
-		},
-		{
-			"both", tier + "policies: [{name: talk, match: {path: '/test.Echo/*'}, limits: [2/30m burst 1x, 9/1m]}]", 2,
+		{"tier", tier, 2, "rate limited by tier anonymous, retry in ", []string{"tier:anonymous 2/1h"}, false},
+		{"policy", tier + "policies: [{name: talk, match: {path: /test.Echo/Say}, limits: 1/30m}]", 1,
+			"rate limited by policy talk, retry in ", []string{"policy:talk 1/30m"}, false},
+		{"both", tier + "policies: [{name: talk, match: {path: '/test.Echo/*'}, limits: [2/30m burst 1x, 9/1m]}]", 2,
 			"rate limited by tier anonymous, retry in ",
-			[]string{"tier:anonymous 2/1h", "policy:talk 2/30m burst 1x"}, false,
-		},
-		{
-			"never", tier + "policies: [{name: closed, match: {path: /test.Echo/Say}, limits: 0/1h}]", 0,
-			"rate limited by policy closed, retrying does not help", []string{"policy:closed 0/1h"}, true,
-		},
-		{
-			// the third is denied, and leads to a ban
-			"banned", tier + "bans: {after: 1, within: 1m, durations: [5m]}", 3,
-			"banned, retry in ", nil, false,
-		},
+			[]string{"tier:anonymous 2/1h", "policy:talk 2/30m burst 1x"}, false},
+		{"never", tier + "policies: [{name: closed, match: {path: /test.Echo/Say}, limits: 0/1h}]", 0,
+			"rate limited by policy closed, retrying does not help", []string{"policy:closed 0/1h"}, true},
+		{"banned", tier + "bans: {after: 1, within: 1m, durations: [5m]}", 3, // the third is denied, and leads to a ban
+			"banned, retry in ", nil, false},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -185,37 +172,21 @@ func TestDeadlineBeforeRoom(t *testing.T) {
 	}
 }
 
-// brokenStore decides nothing. It waits for as long as it may if it is slow.
-type brokenStore struct{ slow bool }
+// broken is a store that fails.
+var broken = guardtest.Failing{Err: &stint.StoreError{Op: "take", Err: errors.New("the secret address of the store")}}
 
-func (s brokenStore) Take(ctx context.Context, _ stint.Request) (stint.Decision, error) {
-	if s.slow {
-		<-ctx.Done()
-		return stint.Decision{}, &stint.StoreError{Op: "take", Err: ctx.Err()}
-	}
-	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errors.New("the secret address of the store")}
+// slowStore takes as long as it may, and then fails.
+type slowStore struct{ stint.Store }
+
+func (slowStore) Take(ctx context.Context, _ stint.Request) (stint.Decision, error) {
+	<-ctx.Done()
+	return stint.Decision{}, &stint.StoreError{Op: "take", Err: ctx.Err()}
 }
-
-func (s brokenStore) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Decision, c.Err = s.Take(ctx, c.Request)
-	}
-}
-
-func (brokenStore) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, errors.New("broken")
-}
-
-func (brokenStore) Command(context.Context, stint.Command) error { return errors.New("broken") }
 
 func TestUnavailable(t *testing.T) {
 	for _, mode := range []string{"deny", "error"} {
 		t.Run(mode, func(t *testing.T) {
-			store, err := resilience.New(brokenStore{}, resilience.Config{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { store.Close() })
+			store := guardtest.Stack(t, broken, resilience.Config{})
 			conn := unaryServer(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]\nfailure: {mode: "+mode+"}", store)
 			got := refusalOf(t, t.Context(), conn)
 			if got.code != codes.Unavailable ||
@@ -230,7 +201,7 @@ func TestUnavailable(t *testing.T) {
 }
 
 func TestContextEnded(t *testing.T) {
-	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]", brokenStore{slow: true})
+	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]", slowStore{})
 	intercept := grpclimit.UnaryServerInterceptor(guard)
 	handler := func(context.Context, any) (any, error) {
 		t.Error("the handler was called")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -125,7 +126,7 @@ func TestErrors(t *testing.T) {
 	tooLong := func(*http.Request) string { return strings.Repeat("k", stint.MaxSubject+1) }
 	by := func(key httplimit.KeyFunc) func(...httplimit.Option) http.Handler {
 		return func(own ...httplimit.Option) http.Handler {
-			options := []httplimit.ByOption{stint.PerMinute(10), httplimit.WithStore(failing{memory(t)}),
+			options := []httplimit.ByOption{stint.PerMinute(10), httplimit.WithStore(failing),
 				stint.WithLogger(discard)}
 			for _, o := range own {
 				options = append(options, o)
@@ -144,7 +145,7 @@ func TestErrors(t *testing.T) {
 			for i := range o {
 				options[i] = o[i]
 			}
-			return httplimit.New(guardOver(t, failing{memory(t)}, text), options...)(ok)
+			return httplimit.New(guardOver(t, failing, text), options...)(ok)
 		}, 503, "unavailable"},
 		{"limiter", by(httplimit.Everyone()), 503, "unavailable"},
 		{"no key", by(noKey), 500, "internal"},
@@ -162,8 +163,8 @@ func TestErrors(t *testing.T) {
 		if w.Code != http.StatusTeapot || given == nil {
 			t.Errorf("%s: got %d and %v, want the answer and the error of WithError", c.what, w.Code, given)
 		}
-		var invalid *stint.InvalidError
-		if !errors.Is(given, errStore) && !errors.Is(given, httplimit.ErrNoKey) && !errors.As(given, &invalid) {
+		if !errors.Is(given, errStore) && !errors.Is(given, httplimit.ErrNoKey) &&
+			!errors.As(given, new(*stint.InvalidError)) {
 			t.Errorf("%s: got error %v", c.what, given)
 		}
 	}
@@ -183,20 +184,10 @@ func TestEndedContextIsNoSuccess(t *testing.T) {
 	}
 }
 
-// away returns a stack over a store that fails.
-func away(t *testing.T) stint.Store {
-	t.Helper()
-	store, err := resilience.New(failing{memory(t)}, resilience.Config{Instances: 1, Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
 // TestWithoutTheStore: the failure mode decides. A local limit that denies is a limit like any other, a request that
 // is allowed in any case has no fields about limits, and one that is refused is not the client's fault.
 func TestWithoutTheStore(t *testing.T) {
+	away := resilience.Config{Instances: 1}
 	unknown := []string{"X-RateLimit-Limit:", "X-RateLimit-Remaining:", "X-RateLimit-Reset:", "RateLimit:", "RateLimit-Policy:"}
 	for _, c := range []struct {
 		mode   stint.FailureMode
@@ -212,8 +203,8 @@ func TestWithoutTheStore(t *testing.T) {
 		text := fmt.Sprintf("failure: {mode: %s}\ntiers: [{name: free, identity: everyone, limits: %s}]", c.mode, c.limit)
 		shown := httplimit.WithHeaders(policy.Headers{Draft11: true})
 		for name, h := range map[string]http.Handler{
-			"New": httplimit.New(guardOver(t, away(t), text), shown)(ok),
-			"By": httplimit.By(httplimit.Everyone(), c.limit, shown, httplimit.WithStore(away(t)),
+			"New": httplimit.New(guardOver(t, guardtest.Stack(t, failing, away), text), shown)(ok),
+			"By": httplimit.By(httplimit.Everyone(), c.limit, shown, httplimit.WithStore(guardtest.Stack(t, failing, away)),
 				stint.WithFailure(stint.FailurePolicy{Mode: c.mode}))(ok),
 		} {
 			for _, want := range c.codes {

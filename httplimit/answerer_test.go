@@ -20,7 +20,7 @@ policies:
 `
 
 func TestAnswerError(t *testing.T) {
-	guard := guardOver(t, failing{}, "failure: {mode: error}\n"+answerConfig)
+	guard := guardOver(t, failing, "failure: {mode: error}\n"+answerConfig)
 	var v policy.Verdict
 	_ = guard.Decide(t.Context(), &policy.Input{Path: "/"}, &v) // the verdict has it
 	w := httptest.NewRecorder()

@@ -66,20 +66,12 @@ func (s sent) over(t *testing.T, client http.RoundTripper, url string) *http.Res
 			r.Header.Add(name, value)
 		}
 	}
-	resp, err := client.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp, got := fetch(t, client, r)
 	want := s.body
 	if s.method == http.MethodHead {
 		want = ""
 	}
-	if resp.StatusCode == http.StatusOK && string(got) != want {
+	if resp.StatusCode == http.StatusOK && got != want {
 		t.Errorf("the handler saw %d bytes, want all %d", len(got), len(want))
 	}
 	return resp
@@ -99,14 +91,7 @@ func TestDerivedIDs(t *testing.T) {
 	text := func(body string) sent { return with(func(s *sent) { s.body = body }) }
 	bare := func(method string) sent { return sent{method, "/click/a", "", "X-Who: a", false} }
 	s := testkit.ServeHTTP2(t, httplimit.New(guardOf(t, derives))(echoed))
-	var clients []*http.Transport
-	for _, http2 := range []bool{false, true} {
-		tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
-		tr.Protocols.SetHTTP1(!http2)
-		tr.Protocols.SetUnencryptedHTTP2(http2)
-		defer tr.CloseIdleConnections()
-		clients = append(clients, tr)
-	}
+	clients := []*http.Transport{transportOf(t, false), transportOf(t, true)}
 	for _, c := range []struct {
 		what          string
 		first, second sent
@@ -220,30 +205,28 @@ func TestDerivedIDsOfSlowBodies(t *testing.T) {
 			"zz\r\n"},
 			http.StatusInternalServerError, 1}, // not read before: the handler sees it
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var log bytes.Buffer
-				guard := guardtest.New(t, memory(t), derives, policy.GuardConfig{
-					Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: decided{t}})
-				connect := piped(t, httplimit.New(guard, httplimit.WithError(
-					func(http.ResponseWriter, *http.Request, error) { t.Error("WithError was called") }))(echoed))
-				conn := connect()
-				resp := exchange(t, conn, c.pause, c.pieces...)
-				if resp.StatusCode != c.want {
-					t.Fatalf("got %d, want %d", resp.StatusCode, c.want)
+		testkit.InBubble(t, c.what, func(t *testing.T) {
+			var log bytes.Buffer
+			guard := guardtest.New(t, memory(t), derives, policy.GuardConfig{
+				Logger: slog.New(slog.NewTextHandler(&log, nil)), Observer: decided{t}})
+			connect := piped(t, httplimit.New(guard, httplimit.WithError(
+				func(http.ResponseWriter, *http.Request, error) { t.Error("WithError was called") }))(echoed))
+			conn := connect()
+			resp := exchange(t, conn, c.pause, c.pieces...)
+			if resp.StatusCode != c.want {
+				t.Fatalf("got %d, want %d", resp.StatusCode, c.want)
+			}
+			if log.Len() > 0 {
+				t.Errorf("logged %s", log.String())
+			}
+			if c.want == http.StatusRequestTimeout {
+				// The connection is of no more use, and is not kept.
+				if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
+					t.Errorf("after a 408: %d bytes and %v, want the end", n, err)
 				}
-				if log.Len() > 0 {
-					t.Errorf("logged %s", log.String())
-				}
-				if c.want == http.StatusRequestTimeout {
-					// The connection is of no more use, and is not kept.
-					if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
-						t.Errorf("after a 408: %d bytes and %v, want the end", n, err)
-					}
-				}
-				resp = exchange(t, connect(), 0, slowHead, "else")
-				wantFields(t, resp.Header, fmt.Sprint("X-RateLimit-Remaining: ", 999-c.charge))
-			})
+			}
+			resp = exchange(t, connect(), 0, slowHead, "else")
+			wantFields(t, resp.Header, fmt.Sprint("X-RateLimit-Remaining: ", 999-c.charge))
 		})
 	}
 }

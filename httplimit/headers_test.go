@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -254,19 +255,17 @@ func TestConcurrencyIsShownLast(t *testing.T) {
 		{"room, alone", alone, false, place},
 		{"denied, alone", alone, true, place},
 	} {
-		t.Run(c.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var h http.Handler
-				h = httplimit.New(guardOf(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, "+c.limits+"}]"))(
-					http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-						if c.nested && r.URL.Path != "/nested" {
-							wantFields(t, ask(h, "/nested").Header(), c.fields...)
-						}
-					}))
-				if w := ask(h, "/"); !c.nested {
-					wantFields(t, w.Header(), c.fields...)
-				}
-			})
+		testkit.InBubble(t, c.what, func(t *testing.T) {
+			var h http.Handler
+			h = httplimit.New(guardOf(t, "headers: {reset: delta}\ntiers: [{name: all, identity: everyone, "+c.limits+"}]"))(
+				http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if c.nested && r.URL.Path != "/nested" {
+						wantFields(t, ask(h, "/nested").Header(), c.fields...)
+					}
+				}))
+			if w := ask(h, "/"); !c.nested {
+				wantFields(t, w.Header(), c.fields...)
+			}
 		})
 	}
 }

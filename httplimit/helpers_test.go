@@ -1,7 +1,6 @@
 package httplimit_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,9 +10,9 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -73,6 +72,30 @@ func outgoing(t testing.TB, method, url string, body io.Reader) *http.Request {
 	return r
 }
 
+// fetch sends a request, and reads all of the answer.
+func fetch(t testing.TB, client http.RoundTripper, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp, err := client.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp, string(text)
+}
+
+// transportOf returns a transport that speaks HTTP/1, or HTTP/2 without TLS.
+func transportOf(t testing.TB, http2 bool) *http.Transport {
+	tr := &http.Transport{Protocols: new(http.Protocols), ExpectContinueTimeout: time.Minute}
+	tr.Protocols.SetHTTP1(!http2)
+	tr.Protocols.SetUnencryptedHTTP2(http2)
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
 // body is a JSON answer of either form.
 type body struct {
 	Error      string   `json:"error"`
@@ -107,21 +130,7 @@ func bodyOf(t testing.TB, w *httptest.ResponseRecorder) (b body) {
 var errStore = errors.New("no store today")
 
 // failing is a store that fails.
-type failing struct{ stint.Store }
-
-func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errStore}
-}
-
-// TakeBatch gives a failing store the batches that package resilience asks for.
-func (f failing) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Decision, c.Err = f.Take(ctx, c.Request)
-		if c.Done != nil {
-			c.Done()
-		}
-	}
-}
+var failing = guardtest.Failing{Err: &stint.StoreError{Op: "take", Err: errStore}}
 
 // tierTable is the five tiers of the documents, and one that is never denied anything.
 const tierTable = `

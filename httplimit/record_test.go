@@ -91,7 +91,7 @@ func TestSettling(t *testing.T) {
 			}))
 			server := httptest.NewServer(h)
 			t.Cleanup(server.Close)
-			resp := fetch(t, c.method, server.URL+c.path)
+			resp, _ := fetch(t, http.DefaultTransport, outgoing(t, c.method, server.URL+c.path, nil))
 			if want := max(c.status, http.StatusOK); resp.StatusCode != want {
 				t.Errorf("got %d, want %d", resp.StatusCode, want)
 			}
@@ -103,21 +103,6 @@ func TestSettling(t *testing.T) {
 			}
 		})
 	}
-}
-
-// fetch sends a request and reads all of the answer.
-func fetch(t *testing.T, method, url string) *http.Response {
-	t.Helper()
-	r := outgoing(t, method, url, nil)
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.Copy(io.Discard, resp.Body); err != nil {
-		t.Fatal(err)
-	}
-	return resp
 }
 
 // A request has its place under a concurrency limit until it has been served, also if it panics.
@@ -276,7 +261,7 @@ func TestReadingFromNothingBeginsNothing(t *testing.T) {
 			}
 		})))
 	t.Cleanup(server.Close)
-	resp := fetch(t, http.MethodGet, server.URL+"/refund/a")
+	resp, _ := fetch(t, http.DefaultTransport, outgoing(t, http.MethodGet, server.URL+"/refund/a", nil))
 	if got := used(t, store); resp.StatusCode != http.StatusBadGateway || got != 0 {
 		t.Errorf("got %d, charged %d; want 502, and nothing", resp.StatusCode, got)
 	}

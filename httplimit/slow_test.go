@@ -51,23 +51,14 @@ func TestF48StalledReader(t *testing.T) {
 				h = test.behind(h)
 			}
 			s := testkit.ServeHTTP2(t, h)
-			tr := &http.Transport{Protocols: new(http.Protocols)}
-			tr.Protocols.SetHTTP1(!test.http2)
-			tr.Protocols.SetUnencryptedHTTP2(test.http2)
-			defer tr.CloseIdleConnections()
-			get := func(path string) *http.Response {
-				r := outgoing(t, "GET", s.URL+path, nil)
-				resp, err := tr.RoundTrip(r)
-				if err != nil {
-					t.Fatal(err)
-				}
-				return resp
+			tr := transportOf(t, test.http2)
+			stalled, err := tr.RoundTrip(outgoing(t, "GET", s.URL+"/endless", nil))
+			if err != nil {
+				t.Fatal(err)
 			}
-			stalled := get("/endless")
 			defer stalled.Body.Close()
 			testkit.Eventually(t, "a free place", func() bool {
-				resp := get("/other")
-				resp.Body.Close()
+				resp, _ := fetch(t, tr, outgoing(t, "GET", s.URL+"/other", nil))
 				return resp.StatusCode == 200
 			})
 			if n, err := io.Copy(io.Discard, stalled.Body); err == nil {

@@ -142,14 +142,7 @@ func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.Rou
 // callRemote calls the API and returns the status.
 func callRemote(t *testing.T, c *http.Client) int {
 	t.Helper()
-	resp, err := c.Get("http://igdb.test/games")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if _, err := io.ReadAll(resp.Body); err != nil {
-		t.Error(err)
-	}
+	resp, _ := fetch(t, c.Transport, outgoing(t, "GET", "http://igdb.test/games", nil))
 	return resp.StatusCode
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
 	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -55,41 +56,35 @@ func TestTransportRepeats(t *testing.T) {
 		{"patch with a key", 2, "PATCH", "X-Idempotency-Key", "all of it", once, 200, 2},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r, api := newRemote(t, test.script...), igdb()
-				api.Retries = test.retries
-				c, gate := newProcess(t, memory(t), api, r)
-				var body io.Reader
-				switch test.body {
-				case "":
-				case "stream":
-					body = io.MultiReader(strings.NewReader(test.body)) // cannot be had again
-				default:
-					body = strings.NewReader(test.body)
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			r, api := newRemote(t, test.script...), igdb()
+			api.Retries = test.retries
+			c, gate := newProcess(t, memory(t), api, r)
+			var body io.Reader
+			switch test.body {
+			case "":
+			case "stream":
+				body = io.MultiReader(strings.NewReader(test.body)) // cannot be had again
+			default:
+				body = strings.NewReader(test.body)
+			}
+			req := outgoing(t, test.method, "http://igdb.test/games", body)
+			if test.fields != "" {
+				req.Header.Set(test.fields, "order-7781")
+			}
+			resp, _ := fetch(t, c.Transport, req)
+			if resp.StatusCode != test.status || r.requests() != test.requests {
+				t.Errorf("status %d after %d requests, want %d after %d", resp.StatusCode, r.requests(),
+					test.status, test.requests)
+			}
+			if got := gate.Stats().Calls; got != int64(test.requests) {
+				t.Errorf("%d calls were admitted, want one for each request", got)
+			}
+			for i, got := range r.bodies {
+				if got != test.body {
+					t.Errorf("body %d is %q, want %q", i, got, test.body)
 				}
-				req := outgoing(t, test.method, "http://igdb.test/games", body)
-				if test.fields != "" {
-					req.Header.Set(test.fields, "order-7781")
-				}
-				resp, err := c.Do(req)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer resp.Body.Close()
-				if resp.StatusCode != test.status || r.requests() != test.requests {
-					t.Errorf("status %d after %d requests, want %d after %d", resp.StatusCode, r.requests(),
-						test.status, test.requests)
-				}
-				if got := gate.Stats().Calls; got != int64(test.requests) {
-					t.Errorf("%d calls were admitted, want one for each request", got)
-				}
-				for i, got := range r.bodies {
-					if got != test.body {
-						t.Errorf("body %d is %q, want %q", i, got, test.body)
-					}
-				}
-			})
+			}
 		})
 	}
 }
@@ -160,54 +155,52 @@ func TestTransportRefusalIsNotLost(t *testing.T) {
 		{"the pause is longer than the context lasts", 0, 10 * time.Second, 0},
 		{"the caller gives up", 0, 0, 10 * time.Second},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				requests := 0
-				answer := &watched{Reader: strings.NewReader("your plan is used up")}
-				base := roundTrip(func(req *http.Request) (*http.Response, error) {
-					requests++
-					_ = req.Body.Close()
-					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: answer,
-						ContentLength: 20, Request: req}, nil
-				})
-				api := igdb()
-				api.Retries, api.MaxWait = 3, test.maxWait
-				c, _ := newProcess(t, memory(t), api, base)
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				if test.timeout > 0 {
-					ctx, cancel = context.WithTimeout(ctx, test.timeout)
-					defer cancel()
-				}
-				if test.cancel > 0 {
-					time.AfterFunc(test.cancel, cancel)
-				}
-				var bodies []*watched
-				body := func() (io.ReadCloser, error) {
-					b := &watched{Reader: strings.NewReader("body")}
-					bodies = append(bodies, b)
-					return b, nil
-				}
-				first, _ := body()
-				req := outgoing(t, "PUT", "http://igdb.test/games", first).WithContext(ctx)
-				req.GetBody = body
-				resp, err := c.Transport.RoundTrip(req)
-				if err != nil || resp == nil || resp.StatusCode != 429 || requests != 1 {
-					t.Fatalf("got %v, %v after %d requests; want the refusal after 1", resp, err, requests)
-				}
-				if text, err := io.ReadAll(resp.Body); string(text) != "your plan is used up" || err != nil ||
-					answer.closed.Load() != 0 {
-					t.Errorf("got %q, %v; want all of the answer", text, err)
-				}
-				for i, b := range bodies {
-					if b.closed.Load() != 1 || b.read.Load() != 0 {
-						t.Errorf("body %d was closed %d times and read %d times, want 1 and 0", i, b.closed.Load(), b.read.Load())
-					}
-				}
-				if len(bodies) != 2 {
-					t.Errorf("%d bodies, want that of the request and of its repeat", len(bodies))
-				}
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			requests := 0
+			answer := &watched{Reader: strings.NewReader("your plan is used up")}
+			base := roundTrip(func(req *http.Request) (*http.Response, error) {
+				requests++
+				_ = req.Body.Close()
+				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: answer,
+					ContentLength: 20, Request: req}, nil
 			})
+			api := igdb()
+			api.Retries, api.MaxWait = 3, test.maxWait
+			c, _ := newProcess(t, memory(t), api, base)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if test.timeout > 0 {
+				ctx, cancel = context.WithTimeout(ctx, test.timeout)
+				defer cancel()
+			}
+			if test.cancel > 0 {
+				time.AfterFunc(test.cancel, cancel)
+			}
+			var bodies []*watched
+			body := func() (io.ReadCloser, error) {
+				b := &watched{Reader: strings.NewReader("body")}
+				bodies = append(bodies, b)
+				return b, nil
+			}
+			first, _ := body()
+			req := outgoing(t, "PUT", "http://igdb.test/games", first).WithContext(ctx)
+			req.GetBody = body
+			resp, err := c.Transport.RoundTrip(req)
+			if err != nil || resp == nil || resp.StatusCode != 429 || requests != 1 {
+				t.Fatalf("got %v, %v after %d requests; want the refusal after 1", resp, err, requests)
+			}
+			if text, err := io.ReadAll(resp.Body); string(text) != "your plan is used up" || err != nil ||
+				answer.closed.Load() != 0 {
+				t.Errorf("got %q, %v; want all of the answer", text, err)
+			}
+			for i, b := range bodies {
+				if b.closed.Load() != 1 || b.read.Load() != 0 {
+					t.Errorf("body %d was closed %d times and read %d times, want 1 and 0", i, b.closed.Load(), b.read.Load())
+				}
+			}
+			if len(bodies) != 2 {
+				t.Errorf("%d bodies, want that of the request and of its repeat", len(bodies))
+			}
 		})
 	}
 }
@@ -245,28 +238,26 @@ func TestTransportDoesNotWaitForRefusals(t *testing.T) {
 		{"of unknown length", -1, false, 0},
 		{"long", 1 << 20, false, 0},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				start, body, requests := time.Now(), &stalling{done: make(chan struct{})}, 0
-				base := roundTrip(func(req *http.Request) (*http.Response, error) {
-					if requests++; requests > 1 {
-						return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req},
-							nil
-					}
-					return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}, Body: body,
-						ContentLength: test.length, Request: req}, nil
-				})
-				api := igdb()
-				api.Retries = 1
-				c, _ := newProcess(t, memory(t), api, base)
-				if got := callRemote(t, c); got != 200 || body.read != test.read {
-					t.Errorf("status %d, read %v; want 200, %v", got, body.read, test.read)
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			start, body, requests := time.Now(), &stalling{done: make(chan struct{})}, 0
+			base := roundTrip(func(req *http.Request) (*http.Response, error) {
+				if requests++; requests > 1 {
+					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req},
+						nil
 				}
-				if got, want := time.Since(start), time.Second+test.waits; got != want {
-					t.Errorf("it took %v, want %v", got, want)
-				}
-				<-body.done // closed in any case
+				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"1"}}, Body: body,
+					ContentLength: test.length, Request: req}, nil
 			})
+			api := igdb()
+			api.Retries = 1
+			c, _ := newProcess(t, memory(t), api, base)
+			if got := callRemote(t, c); got != 200 || body.read != test.read {
+				t.Errorf("status %d, read %v; want 200, %v", got, body.read, test.read)
+			}
+			if got, want := time.Since(start), time.Second+test.waits; got != want {
+				t.Errorf("it took %v, want %v", got, want)
+			}
+			<-body.done // closed in any case
 		})
 	}
 }
@@ -373,20 +364,18 @@ func TestTransportObeys(t *testing.T) {
 		{"nothing left", answerWith(200, "RateLimit", `"default";r=0;t=12`), 12 * time.Second},
 	}
 	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r, store := newRemote(t, test.answer, answerFine), memory(t)
-				a, told := newProcess(t, store, igdb(), r)
-				b, _ := newProcess(t, store, igdb(), r)
-				callRemote(t, a)
-				synctest.Wait()
-				callRemote(t, b)
-				callRemote(t, a)
-				wantTimes(t, r, 0, test.pause, test.pause)
-				if s := told.Stats(); (s.Cooldowns == 1) != (test.pause > 0) {
-					t.Errorf("stats are %+v", s)
-				}
-			})
+		testkit.InBubble(t, test.name, func(t *testing.T) {
+			r, store := newRemote(t, test.answer, answerFine), memory(t)
+			a, told := newProcess(t, store, igdb(), r)
+			b, _ := newProcess(t, store, igdb(), r)
+			callRemote(t, a)
+			synctest.Wait()
+			callRemote(t, b)
+			callRemote(t, a)
+			wantTimes(t, r, 0, test.pause, test.pause)
+			if s := told.Stats(); (s.Cooldowns == 1) != (test.pause > 0) {
+				t.Errorf("stats are %+v", s)
+			}
 		})
 	}
 }
