@@ -38,11 +38,9 @@ func TestWrongRequests(t *testing.T) {
 			"want at most 131072 bytes"},
 	} {
 		method, path, _ := strings.Cut(test.request, " ")
-		response, text := r.call(method, path, test.body, "Content-Type: application/json", asAlice)
-		p := problemOf(t, text)
-		if response.StatusCode != test.status || p.Error != test.word || !strings.Contains(p.Message, test.says) {
-			t.Errorf("%.60s %.60s: got %d, %+v; want %d, %s, %s", test.request, test.body, response.StatusCode, p,
-				test.status, test.word, test.says)
+		got := r.refused(test.status, test.word, method, path, test.body, asJSON, asAlice)
+		if !strings.Contains(got, test.says) {
+			t.Errorf("%.60s %.60s: got %s, want %s", test.request, test.body, got, test.says)
 		}
 	}
 	var list struct{ Bans []control.Ban }
@@ -123,41 +121,34 @@ var writesOf = []struct{ path, body string }{
 
 // TestF33Writes: what changes something needs a token, JSON, and the same site.
 func TestF33Writes(t *testing.T) {
-	const json, bearer = "Content-Type: application/json", "Authorization: Bearer " + token
 	tests := []struct {
-		name   string
 		fields []string
 		status int
 		word   string
 	}{
-		{"no token", []string{json}, 401, "unauthorized"},
-		{"another token", []string{json, "Authorization: Bearer guess-of-a-token"}, 401, "unauthorized"},
-		{"plain text", []string{bearer, "Content-Type: text/plain"}, 415, "media_type"},
-		{"plain text that names JSON", []string{bearer, "Content-Type: text/plain; application/json"}, 415, "media_type"},
-		{"another site", []string{bearer, json, "Sec-Fetch-Site: cross-site"}, 403, "forbidden"},
-		{"another origin", []string{bearer, json, "Origin: https://evil.example"}, 403, "forbidden"},
-		{"another port", []string{bearer, json, "Sec-Fetch-Site: same-site"}, 403, "forbidden"},
-		{"no origin", []string{bearer, json, "Origin: null"}, 403, "forbidden"},
+		{[]string{asJSON}, 401, "unauthorized"},
+		{[]string{asJSON, "Authorization: Bearer guess-of-a-token"}, 401, "unauthorized"},
+		{[]string{asAlice, "Content-Type: text/plain"}, 415, "media_type"},
+		{[]string{asAlice, "Content-Type: text/plain; application/json"}, 415, "media_type"},
+		{[]string{asAlice, asJSON, "Sec-Fetch-Site: cross-site"}, 403, "forbidden"},
+		{[]string{asAlice, asJSON, "Origin: https://evil.example"}, 403, "forbidden"},
+		{[]string{asAlice, asJSON, "Sec-Fetch-Site: same-site"}, 403, "forbidden"},
+		{[]string{asAlice, asJSON, "Origin: null"}, 403, "forbidden"},
 	}
 	r := newRig(t)
 	for _, write := range writesOf {
 		for _, test := range tests {
-			response, text := r.call(http.MethodPost, write.path, write.body, test.fields...)
-			if p := problemOf(t, text); response.StatusCode != test.status || p.Error != test.word {
-				t.Errorf("%s, %s: got %d, %+v; want %d, %s", write.path, test.name, response.StatusCode, p,
-					test.status, test.word)
-			}
+			r.refused(test.status, test.word, http.MethodPost, write.path, write.body, test.fields...)
 		}
 	}
 	if deeds := r.board.audit.list(); len(deeds) != 0 {
 		t.Errorf("something was done: %+v", deeds)
 	}
 	for _, good := range [][]string{
-		{bearer, json}, {bearer, "Content-Type: application/json; charset=utf-8"},
-		{bearer, json, "Sec-Fetch-Site: same-origin", "Origin: " + r.url}, {bearer, json, "Origin: " + r.url},
+		{asAlice, asJSON}, {asAlice, "Content-Type: application/json; charset=utf-8"},
+		{asAlice, asJSON, "Sec-Fetch-Site: same-origin", "Origin: " + r.url}, {asAlice, asJSON, "Origin: " + r.url},
 	} {
-		if response, text := r.call(http.MethodPost, "/api/unban", `{"subject": "user:1"}`,
-			good...); response.StatusCode != 200 {
+		if response, text := r.call(http.MethodPost, "/api/unban", `{"subject": "user:1"}`, good...); response.StatusCode != 200 {
 			t.Errorf("%v: got %d, %s", good, response.StatusCode, text)
 		}
 	}
@@ -167,9 +158,9 @@ func TestF33Writes(t *testing.T) {
 func TestF33WithoutNames(t *testing.T) {
 	r := newRig(t, func(c *Config) { c.Who = nil })
 	for _, write := range writesOf {
-		status, text := r.post(write.path, write.body)
-		if p := problemOf(t, text); status != 403 || !strings.Contains(p.Message, "--no-admin-token") {
-			t.Errorf("%s: got %d, %+v", write.path, status, p)
+		why := r.refused(403, "forbidden", http.MethodPost, write.path, write.body, asJSON, asAlice)
+		if !strings.Contains(why, "--no-admin-token") {
+			t.Errorf("%s: got %s", write.path, why)
 		}
 	}
 }
@@ -185,24 +176,13 @@ func TestF33LocalOnly(t *testing.T) {
 		{"Via: 1.1 proxy"},
 	} {
 		for _, path := range paths {
-			if response, text := r.call(http.MethodGet, path, "", fields...); response.StatusCode != 403 ||
-				problemOf(t, text).Error != "forbidden" {
-				t.Errorf("%s with %v: got %d, %s", path, fields, response.StatusCode, text)
-			}
+			r.refused(403, "forbidden", http.MethodGet, path, "", fields...)
 		}
 		for _, write := range writesOf {
-			fields := append([]string{"Content-Type: application/json", "Authorization: Bearer " + token}, fields...)
-			if response, text := r.call(http.MethodPost, write.path, write.body,
-				fields...); response.StatusCode != 403 {
-				t.Errorf("%s with %v: got %d, %s", write.path, fields, response.StatusCode, text)
-			}
+			fields := append([]string{asJSON, asAlice}, fields...)
+			r.refused(403, "forbidden", http.MethodPost, write.path, write.body, fields...)
 		}
 	}
-	if response, _ := r.call(http.MethodGet, "/api/stream", "", "Sec-Fetch-Site: cross-site"); response.StatusCode != 403 {
-		t.Errorf("a stream for another site: got %d", response.StatusCode)
-	}
-	if response, text := r.call(http.MethodGet, "/api/state", "",
-		"Sec-Fetch-Site: same-origin"); response.StatusCode != 200 {
-		t.Errorf("got %d, %s", response.StatusCode, text)
-	}
+	r.refused(403, "forbidden", http.MethodGet, "/api/stream", "", "Sec-Fetch-Site: cross-site")
+	r.get("/api/state", new(state), "Sec-Fetch-Site: same-origin")
 }

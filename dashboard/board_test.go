@@ -11,12 +11,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/label"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -63,36 +62,25 @@ func newRig(t testing.TB, adjust ...func(*Config)) *rig {
 // newBoard returns a rig whose dashboard is not served.
 func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(someRules))
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
+	store := guardtest.Memory(t)
 	r := &rig{t: t, log: &testkit.Buffer{}}
+	var err error
 	r.monitor, err = observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = r.monitor.Close() })
-	r.guard, err = policy.NewGuard(simulate.Timeless{Store: store}, conf.Set,
-		policy.GuardConfig{Observer: r.monitor, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r.guard = guardtest.New(t, simulate.Timeless{Store: store}, someRules, policy.GuardConfig{Observer: r.monitor})
 	c := Config{
 		Monitor: r.monitor,
 		Store:   store,
 		Set:     r.guard.Set,
 		Protect: func(next http.Handler) http.Handler { return next },
 		Who: func(r *http.Request) (string, bool) {
-			if r.Header.Get("Authorization") == "Bearer "+token {
-				return "alice", true
+			if r.Header.Get("Authorization") != "Bearer "+token {
+				return "", false
 			}
-			return "", false
+			return "alice", true
 		},
 		Logger: slog.New(slog.NewJSONHandler(r.log, nil)), Version: "v1.2.3",
 	}
@@ -110,17 +98,13 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 	return r
 }
 
-type facts map[string]string
-
-func (f facts) Claim(name string) string { return f[name] }
-
 // ask decides on a request of a user, or of an address if it is "".
 func (r *rig) ask(user, path string) bool {
 	r.t.Helper()
 	in := policy.Input{Method: http.MethodGet, Host: "example.com", Path: path,
 		Peer: netip.MustParseAddr("203.0.113.9")}
 	if user != "" {
-		in.Claims = facts{"user": user}
+		in.Claims = guardtest.Claims{"user": user}
 	}
 	var v policy.Verdict
 	if err := r.guard.Decide(r.t.Context(), &in, &v); err != nil {
@@ -155,8 +139,11 @@ func (r *rig) call(method, path, body string, fields ...string) (*http.Response,
 	return response, string(text)
 }
 
-// asAlice is a header field of an operator.
-const asAlice = "Authorization: Bearer " + token
+// Header fields: of an operator, and of a body.
+const (
+	asAlice = "Authorization: Bearer " + token
+	asJSON  = "Content-Type: application/json"
+)
 
 // ref stands for a subject.
 func (r *rig) ref(subject string) string { return refOf(r.monitor, subject) }
@@ -179,17 +166,22 @@ func (r *rig) get(path string, into any, fields ...string) {
 // post changes something as alice.
 func (r *rig) post(path, body string) (int, string) {
 	r.t.Helper()
-	response, text := r.call(http.MethodPost, path, body, "Content-Type: application/json",
-		asAlice)
+	response, text := r.call(http.MethodPost, path, body, asJSON, asAlice)
 	return response.StatusCode, text
 }
 
-// problemOf returns the word and the sentence of an answer that is a refusal.
-func problemOf(t testing.TB, text string) answer.Problem {
-	t.Helper()
+// refused makes a request that is refused with a status and a word, and returns the sentence that
+// says why.
+func (r *rig) refused(status int, word, method, path, body string, fields ...string) string {
+	r.t.Helper()
+	response, text := r.call(method, path, body, fields...)
 	var p answer.Problem
 	if err := json.Unmarshal([]byte(text), &p); err != nil || p.Error == "" || p.Message == "" {
-		t.Fatalf("got %s, want a problem: %v", text, err)
+		r.t.Fatalf("got %s, want a problem: %v", text, err)
 	}
-	return p
+	if response.StatusCode != status || p.Error != word {
+		r.t.Errorf("%s %.60s %.60s with %v: got %d, %+v; want %d, %s", method, path, body, fields,
+			response.StatusCode, p, status, word)
+	}
+	return p.Message
 }

@@ -18,8 +18,7 @@ func TestF34HostileSubjects(t *testing.T) {
 		r := newRig(t, func(c *Config) { c.ShowSubjects = full })
 		names := []string{
 			"<img src=x onerror=alert(1)>", "</script><script>alert(1)</script>", "a\nevent: tick\ndata: {}\n\n",
-			"\x1b[2J\r\n{}",
-			"\xff\xfe", `","ref":"x`, "\u2028\u202e",
+			"\x1b[2J\r\n{}", "\xff\xfe", `","ref":"x`, "\u2028\u202e",
 		}
 		for _, name := range names {
 			for r.ask(name, "/trial") { // three are allowed, the second and the third thanks to shadow

@@ -8,7 +8,6 @@ import (
 
 	"github.com/chromedp/chromedp/kb"
 
-	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -157,14 +156,16 @@ const ownRules = `(() => {
 // testFocus: the focus is where the user expects it after an action, and is not lost when
 // what has it is drawn again.
 func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
-	ban := func(subject, ref string) control.Ban {
-		return control.Ban{Banned: driver.Banned{Subject: subject,
-			BanState: driver.BanState{Until: time.Now().Add(time.Hour), Level: 1}}, Ref: ref}
+	bans := func(refs ...string) (list []control.Ban) {
+		for _, ref := range refs {
+			list = append(list, ban("user:"+ref, ref, time.Hour, 1))
+		}
+		return list
 	}
 	f.busy()
 	f.change(func() {
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
-		f.bans = []control.Ban{ban("user:a", "a"), ban("user:b", "b"), ban("user:c", "c")}
+		f.subjects["user:42"] = subject("user:42")
+		f.bans = bans("a", "b", "c")
 	})
 	focus := func(selector string) {
 		t.Helper()
@@ -189,18 +190,15 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Wait("document.querySelector('#confirm').open")
 	page.Press(kb.Escape)
 	focused("[data-act=ban]")
-	f.change(func() {
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now(),
-			Ban: driver.BanState{Until: time.Now().Add(time.Hour)}}
-	})
+	banned := subject("user:42")
+	banned.Ban.Until = time.Now().Add(time.Hour)
+	f.change(func() { f.subjects["user:42"] = banned })
 	page.Press(kb.Enter)
 	confirm()
 	page.WaitText(".who", "Banned until")
 	focused("[data-act=ban]") // drawn again, with another beside it
 	focus("[data-act=unban]")
-	f.change(func() {
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
-	})
+	f.change(func() { f.subjects["user:42"] = subject("user:42") })
 	page.Press(kb.Enter)
 	confirm()
 	page.WaitText(".who", "Not banned")
@@ -209,7 +207,7 @@ func testFocus(t *testing.T, f *fixture, page *browsertest.Page) {
 	open(t, f, page, "bans")
 	focus("section.bans tr:nth-child(2) button")
 	page.Press(kb.Enter)
-	f.change(func() { f.bans = []control.Ban{ban("user:a", "a"), ban("user:c", "c")} })
+	f.change(func() { f.bans = bans("a", "c") })
 	confirm()
 	page.Wait("document.querySelectorAll('section.bans tbody tr').length === 2")
 	focused("section.bans tr:nth-child(2) button") // the next one

@@ -18,8 +18,7 @@ import (
 func testOffenders(t *testing.T, f *fixture, page *browsertest.Page) {
 	now := time.Now()
 	mallory := observe.Offender{Kind: "user", Subject: "user:mallory", Ref: "m", Denied: 900, AtLeast: 900,
-		Policy: "login",
-		Rate:   61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
+		Policy: "login", Rate: 61.5, Share: 0.94, First: now.Add(-4 * time.Minute), Last: now.Add(-time.Second),
 		Policies: []string{"login", "tier free"}}
 	f.change(func() {
 		f.state.Top["user"] = []observe.Offender{mallory}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/dashboard"
+	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
@@ -60,8 +61,8 @@ func newFixture(t *testing.T) *fixture {
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/state", f.result(f.showState))
-	mux.HandleFunc("GET /api/bans", f.result(f.showBans))
-	mux.HandleFunc("GET /api/shadow", f.result(f.showShadow))
+	mux.HandleFunc("GET /api/bans", f.result(f.show("bans", &f.bans)))
+	mux.HandleFunc("GET /api/shadow", f.result(f.show("reports", &f.reports)))
 	mux.HandleFunc("GET /api/subject", f.result(f.showSubject))
 	mux.HandleFunc("GET /api/stream", f.result(f.stream))
 	mux.HandleFunc("POST /api/{act}", f.result(f.act))
@@ -79,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-// told demands the token.
+// result demands the token.
 func (f *fixture) result(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		f.mu.Lock()
@@ -109,16 +110,13 @@ func (f *fixture) showState(w http.ResponseWriter, _ *http.Request) {
 	answer.JSON(w, http.StatusOK, f.state)
 }
 
-func (f *fixture) showBans(w http.ResponseWriter, _ *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	answer.JSON(w, http.StatusOK, map[string]any{"bans": f.bans})
-}
-
-func (f *fixture) showShadow(w http.ResponseWriter, _ *http.Request) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	answer.JSON(w, http.StatusOK, map[string]any{"reports": f.reports})
+// show answers with a list under a name.
+func (f *fixture) show(name string, list any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		answer.JSON(w, http.StatusOK, map[string]any{name: list})
+	}
 }
 
 func (f *fixture) showSubject(w http.ResponseWriter, r *http.Request) {
@@ -234,6 +232,17 @@ func (f *fixture) written() []write {
 	return slices.Clone(f.writes)
 }
 
+// subject is one that has used nothing, unless limits are given.
+func subject(name string, limits ...control.Limit) control.Subject {
+	return control.Subject{Named: control.Named{Subject: name}, Now: time.Now(), Limits: limits}
+}
+
+// ban is a ban that ends some time from now.
+func ban(subject, ref string, left time.Duration, level int) control.Ban {
+	return control.Ban{Ref: ref, Banned: driver.Banned{Subject: subject,
+		BanState: driver.BanState{Until: time.Now().Add(left), Level: level}}}
+}
+
 // denial is a violation as the monitor tells it.
 func denial(subject, tier, policy string) observe.Violation {
 	return observe.Violation{At: time.Now(), Subject: subject, Ref: "r-" + subject, Tier: tier, Policy: policy,
@@ -243,6 +252,5 @@ func denial(subject, tier, policy string) observe.Violation {
 // counted is a second in which so much was decided.
 func counted(allowed, denied int64) observe.Point {
 	return observe.Point{Counts: observe.Counts{Allowed: allowed, Denied: denied}, P50: 0.02e-3, P99: 0.4e-3,
-		Calls:    allowed,
-		StoreP50: 0.3e-3, StoreP99: 1.2e-3}
+		Calls: allowed, StoreP50: 0.3e-3, StoreP99: 1.2e-3}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -129,9 +128,7 @@ func testLost(t *testing.T, f *fixture, page *browsertest.Page) {
 
 func testKeyboard(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.busy()
-	f.change(func() {
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
-	})
+	f.change(func() { f.subjects["user:42"] = subject("user:42") })
 	open(t, f, page, "overview")
 	const focused = `(document.activeElement.textContent || document.activeElement.getAttribute("aria-label") || document.activeElement.id).trim()`
 

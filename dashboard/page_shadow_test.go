@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
-	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -44,7 +43,7 @@ func testShadow(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.WaitText("section.shadow .empty", "No rule is in shadow")
 	f.change(func() {
 		f.reports = busyReports(time.Now())
-		f.subjects["r-key"] = control.Subject{Named: control.Named{Subject: "apikey:k_7f2a"}, Now: time.Now()}
+		f.subjects["r-key"] = subject("apikey:k_7f2a")
 	})
 	page.Click("nav [data-view=limits]")
 	page.Press("gd")

@@ -60,12 +60,8 @@ func (f *fixture) busy() {
 		{At: now.Add(-50 * time.Minute), Who: "ops", What: "reset", Subject: "user:caro…", Result: "done"},
 		{At: now.Add(-3 * time.Minute), Who: "ops", What: "unban", Subject: "user:dave…", Result: "the store is down"},
 	}
-	f.bans = []control.Ban{
-		{Banned: driver.Banned{Subject: "ip:198.51.100.x",
-			BanState: driver.BanState{Until: now.Add(51 * time.Minute), Level: 3}}, Ref: "r-ip"},
-		{Banned: driver.Banned{Subject: "user:mallo…",
-			BanState: driver.BanState{Until: now.Add(252 * time.Second), Level: 2}}, Ref: "r-mallory"},
-	}
+	f.bans = []control.Ban{ban("ip:198.51.100.x", "r-ip", 51*time.Minute, 3),
+		ban("user:mallo…", "r-mallory", 252*time.Second, 2)}
 	f.subjects["r-mallory"] = mallory(now)
 }
 

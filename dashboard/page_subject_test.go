@@ -3,7 +3,6 @@ package dashboard_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/server/control"
@@ -24,13 +23,11 @@ func testSubject(t *testing.T, f *fixture, page *browsertest.Page) {
 	trial.Shadow = true
 	f.change(func() {
 		for _, name := range []string{"ip:2001:db8::/64", "user:a/b%"} {
-			f.subjects[name] = control.Subject{Named: control.Named{Subject: name}, Now: time.Now()}
+			f.subjects[name] = subject(name)
 		}
-		f.subjects["user:mallory"] = control.Subject{Named: control.Named{Subject: "user:mallory"}, Now: time.Now(),
-			Limits: []control.Limit{
-				limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
-				limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial,
-			}}
+		f.subjects["user:mallory"] = subject("user:mallory",
+			limit("pro", "300/1m", 30, 300), limit("free", "500/1h", 30, 500), limit("free", "5000/1d", 0, 5000),
+			limit("free", "30/1m", 30, 30), limit("", "100/1s", 1, 100), trial)
 		f.subjects[v.Ref] = f.subjects["user:mallory"]
 		f.state.Violations = []observe.Violation{v, would}
 	})

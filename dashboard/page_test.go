@@ -78,8 +78,8 @@ func testOverview(t *testing.T, f *fixture, page *browsertest.Page) {
 			f.state.Points = append(f.state.Points, point)
 		}
 		ten := observe.Counts{Allowed: 75, Denied: 25}
-		f.state.Long = []observe.Point{{At: now - 15, Counts: observe.Counts{Allowed: 100}},
-			{At: now - 5, Counts: observe.Counts{Allowed: 100}}}
+		hundred := observe.Counts{Allowed: 100}
+		f.state.Long = []observe.Point{{At: now - 15, Counts: hundred}, {At: now - 5, Counts: hundred}}
 		f.state.Series = []observe.Series{{Tier: "pro", Policy: "search",
 			Total: observe.Counts{Allowed: 150, Denied: 50}, Recent: []observe.Counts{ten, ten}}}
 		f.state.Violations = []observe.Violation{denial("user:bob", "free", "")}
@@ -119,7 +119,6 @@ func testOverview(t *testing.T, f *fixture, page *browsertest.Page) {
 	page.Click(".chip")
 	page.Click(".ranges button:last-child")
 	page.Wait(`document.querySelector(".ranges button:last-child").getAttribute("aria-pressed") === "true"`)
-
 }
 
 // testViolations: the feed shows each violation once, by subject or not, pauses and filters.
@@ -228,11 +227,9 @@ func testHostile(t *testing.T, f *fixture, page *browsertest.Page) {
 			{Tier: name, Policy: name, Limits: []string{name},
 				Minutes: []observe.ShadowCounts{{Requests: 1}, {Requests: 1}},
 				Top:     []observe.Offender{{Subject: name, Ref: "hostile", Denied: 1}}}}
-		f.bans = []control.Ban{{Banned: driver.Banned{
-			Subject: name, BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}, Ref: "hostile"}}
-		f.subjects["hostile"] = control.Subject{Named: control.Named{Subject: name}, Now: time.Now(),
-			Limits: []control.Limit{{Tier: name, Policy: name, Scope: name, Limit: name, Algorithm: name,
-				Capacity: 1, Window: 60}}}
+		f.bans = []control.Ban{ban(name, "hostile", time.Hour, 0)}
+		f.subjects["hostile"] = subject(name, control.Limit{Tier: name, Policy: name, Scope: name, Limit: name,
+			Algorithm: name, Capacity: 1, Window: 60})
 	})
 	for view := range strings.FieldsSeq(strings.Replace(views, "subject", "subject/ref/hostile", 1)) {
 		open(t, f, page, view)
@@ -283,8 +280,7 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 				Window: 60, Used: 10, ResetAfter: 50, RetryAfter: 20,
 				Entries: []driver.Entry{{At: now.Add(-40 * time.Second), Until: now.Add(20 * time.Second), Units: 4},
 					{At: now.Add(-10 * time.Second), Until: now.Add(50 * time.Second), Units: 6}}}}}
-		f.bans = []control.Ban{{Banned: driver.Banned{
-			Subject: "ip:203.0.113.x", BanState: driver.BanState{Until: now.Add(time.Hour), Level: 2}}, Ref: "abc"}}
+		f.bans = []control.Ban{ban("ip:203.0.113.x", "abc", time.Hour, 2)}
 	})
 	open(t, f, page, "subject")
 	page.Type("section.subject input", "user:42"+kb.Enter)
@@ -331,9 +327,8 @@ func testActs(t *testing.T, f *fixture, page *browsertest.Page) {
 func testReadOnly(t *testing.T, f *fixture, page *browsertest.Page) {
 	f.change(func() {
 		f.state.Writable, f.state.Who = false, ""
-		f.subjects["user:42"] = control.Subject{Named: control.Named{Subject: "user:42"}, Now: time.Now()}
-		f.bans = []control.Ban{{Banned: driver.Banned{
-			Subject: "user:42", BanState: driver.BanState{Until: time.Now().Add(time.Hour)}}}}
+		f.subjects["user:42"] = subject("user:42")
+		f.bans = []control.Ban{ban("user:42", "", time.Hour, 0)}
 	})
 	open(t, f, page, "subject/name/user%3A42")
 	page.WaitText(".who", "the server has no tokens")

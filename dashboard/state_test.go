@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
@@ -23,8 +23,7 @@ func TestStateOfNothing(t *testing.T) {
 	var all map[string]json.RawMessage
 	r.get("/api/state", &all)
 	want := []string{"alerts", "audit", "changes", "config", "long", "names", "now", "offenders", "outbound", "points",
-		"processes", "series", "store", "top",
-		"version", "violations", "who", "writable"}
+		"processes", "series", "store", "top", "version", "violations", "who", "writable"}
 	if got := slices.Sorted(maps.Keys(all)); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
@@ -77,7 +76,7 @@ func TestState(t *testing.T) {
 		t.Errorf("got %+v and %+v, want %+v and %+v", s.Config.Tiers, s.Config.Policies, tiers, policies)
 	}
 
-	response, text := r.call(http.MethodGet, "/api/state", "", "Authorization: Bearer "+token)
+	response, text := r.call(http.MethodGet, "/api/state", "", asAlice)
 	if err := json.Unmarshal([]byte(text), &s); err != nil || s.Who != "alice" ||
 		response.Header.Get("Cache-Control") != "no-store" {
 		t.Errorf("with a token: %v, who is %q", err, s.Who)
@@ -139,7 +138,7 @@ func TestOutboundUnavailable(t *testing.T) {
 // TestLimitsOfTiers says for which tiers a limit is only if that is not all, and a contact only if
 // it is that of all.
 func TestLimitsOfTiers(t *testing.T) {
-	conf, err := config.Parse("test.yaml", []byte(`
+	set := guardtest.Parse(t, `
 contact: mailto:help@example.com
 tiers:
   - {name: a, match: {claim: {plan: a}}, identity: ip, limits: 1/1s, budget: 10/1h, shadow: true, contact: Ask Ann}
@@ -150,10 +149,7 @@ policies:
   - {name: some, limits: {a: 5/1s, b: [5/1s, 9/1m], default: 6/1s}}
   - {name: one, limits: {a: 5/1s, default: unlimited}}
   - {name: plan, limits: {a: [2/1s, {limit: 60/1m, claim: rpm, max: 900}], default: 60/1m}}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	want := []ruleList{
 		{"a", []string{"1/1s", "cost: 10/1h"}, true, "Ask Ann", "local"}, {"b", []string{}, false, "", "deny"},
 		{"c", []string{"1/1s"}, false, "mailto:help@example.com", "local"},
@@ -162,8 +158,8 @@ policies:
 		{"one", []string{"5/1s"}, false, "Ask Ann", ""},
 		{"plan", []string{"2/1s (a)", "60/1m or claim rpm up to 900 (a)", "60/1m (b, c)"}, false, "", ""},
 	}
-	tiers := tiersOf(conf.Set)
-	if got := slices.Concat(tiers, policiesOf(conf.Set, tiers)); !reflect.DeepEqual(got, want) {
+	tiers := tiersOf(set)
+	if got := slices.Concat(tiers, policiesOf(set, tiers)); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 }

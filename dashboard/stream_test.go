@@ -14,6 +14,7 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -117,23 +118,21 @@ func TestStreamEnds(t *testing.T) {
 		"the dashboard": func(r *rig, _ net.Conn) { r.close() },
 		"the monitor":   func(r *rig, _ net.Conn) { _ = r.monitor.Close() },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				r := newBoard(t)
-				server, p := r.serve()
-				response, conn := listen(t, p)
-				defer conn.Close()
-				go func() { _, _ = io.Copy(io.Discard, response.Body) }()
-				end(r, conn)
-				synctest.Wait()
-				if got := len(r.board.streams); got != 0 {
-					t.Errorf("%d streams, want none", got)
-				}
-				began := time.Now()
-				if err := server.Shutdown(context.Background()); err != nil || time.Since(began) > time.Second {
-					t.Errorf("shut down in %v: %v", time.Since(began), err)
-				}
-			})
+		testkit.InBubble(t, name, func(t *testing.T) {
+			r := newBoard(t)
+			server, p := r.serve()
+			response, conn := listen(t, p)
+			defer conn.Close()
+			go func() { _, _ = io.Copy(io.Discard, response.Body) }()
+			end(r, conn)
+			synctest.Wait()
+			if got := len(r.board.streams); got != 0 {
+				t.Errorf("%d streams, want none", got)
+			}
+			began := time.Now()
+			if err := server.Shutdown(context.Background()); err != nil || time.Since(began) > time.Second {
+				t.Errorf("shut down in %v: %v", time.Since(began), err)
+			}
 		})
 	}
 }
@@ -144,15 +143,10 @@ func TestTooManyStreams(t *testing.T) {
 	for range maxStreams {
 		r.board.streams <- struct{}{}
 	}
-	response, text := r.call(http.MethodGet, "/api/stream", "")
-	if p := problemOf(t, text); response.StatusCode != 503 || p.Error != "busy" ||
-		!strings.Contains(p.Message, "100 streams") {
-		t.Errorf("got %d, %+v", response.StatusCode, p)
+	if why := r.refused(503, "busy", http.MethodGet, "/api/stream", ""); !strings.Contains(why, "100 streams") {
+		t.Errorf("got %s", why)
 	}
 	<-r.board.streams
 	r.close()
-	response, text = r.call(http.MethodGet, "/api/stream", "")
-	if p := problemOf(t, text); response.StatusCode != 503 || p.Error != "closed" {
-		t.Errorf("got %d, %+v", response.StatusCode, p)
-	}
+	r.refused(503, "closed", http.MethodGet, "/api/stream", "")
 }
