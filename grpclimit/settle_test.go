@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // costly charges 10 units for a call at first, of 100.
@@ -139,14 +140,6 @@ func TestSettleStream(t *testing.T) {
 	}
 }
 
-// endingContext is a context that ends when a test says so.
-type endingContext struct {
-	context.Context
-	end error
-}
-
-func (c *endingContext) Err() error { return c.end }
-
 // plainStream is a stream whose messages go nowhere.
 type plainStream struct {
 	grpc.ServerStream
@@ -194,9 +187,9 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 			}
 			t.Run(test.name+", "+kind, func(t *testing.T) {
 				guard := newGuard(t, once, nil)
-				ctx := &endingContext{Context: t.Context()}
+				ctx := &testkit.EndingContext{Context: t.Context()}
 				end := func() error {
-					if ctx.end = test.end; test.err == nil {
+					if ctx.End = test.end; test.err == nil {
 						panic("broken")
 					}
 					return test.err
@@ -222,7 +215,7 @@ func TestNoRefundForTheClientsFailures(t *testing.T) {
 						})
 				}
 				_ = call(end)
-				ctx.end = nil
+				ctx.End = nil
 				if err := call(func() error { return nil }); (err == nil) != test.refunded {
 					t.Errorf("the next call: got %v, want that this one was refunded: %v", err, test.refunded)
 				}

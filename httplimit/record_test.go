@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // settling is a configuration with a budget that is settled by a header under /header, by length
@@ -218,9 +219,9 @@ func TestRefundsOfFailures(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := memory(t)
-			ctx := &endingContext{Context: t.Context()}
+			ctx := &testkit.EndingContext{Context: t.Context()}
 			h := httplimit.New(guardOver(t, store, settling))(http.HandlerFunc(func(w writer, _ *http.Request) {
-				ctx.end = test.end
+				ctx.End = test.end
 				if test.send(w); test.panics != nil {
 					panic(test.panics)
 				}
@@ -237,14 +238,6 @@ func TestRefundsOfFailures(t *testing.T) {
 		})
 	}
 }
-
-// endingContext is a context that ends when a test says so.
-type endingContext struct {
-	context.Context
-	end error
-}
-
-func (c *endingContext) Err() error { return c.end }
 
 // failingReader fails before its first byte.
 type failingReader struct{}

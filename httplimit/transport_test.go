@@ -89,16 +89,11 @@ func TestTransportRepeats(t *testing.T) {
 	}
 }
 
-// roundTrip is a transport made of a function.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
-
 // The contract of http.RoundTripper: the request is not modified, bodies are closed.
 func TestTransportKeepsTheContract(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var answers []*watched
-		base := roundTrip(func(req *http.Request) (*http.Response, error) {
+		base := testkit.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			sent, _ := io.ReadAll(req.Body)
 			if _ = req.Body.Close(); string(sent) != "body" {
 				t.Errorf("sent %q, want all of it", sent)
@@ -130,7 +125,7 @@ func TestTransportKeepsTheContract(t *testing.T) {
 		// The failure of the network is the caller's to see, and no reason to pause.
 		failed := errors.New("connection refused")
 		down, gate := newProcess(t, memory(t), api,
-			roundTrip(func(*http.Request) (*http.Response, error) { return nil, failed }))
+			testkit.RoundTrip(func(*http.Request) (*http.Response, error) { return nil, failed }))
 		if _, err := down.Get("http://igdb.test"); !errors.Is(err, failed) || gate.Stats().Cooldowns != 0 {
 			t.Errorf("got %v, want %v", err, failed)
 		}
@@ -158,7 +153,7 @@ func TestTransportRefusalIsNotLost(t *testing.T) {
 		testkit.InBubble(t, test.name, func(t *testing.T) {
 			requests := 0
 			answer := &watched{Reader: strings.NewReader("your plan is used up")}
-			base := roundTrip(func(req *http.Request) (*http.Response, error) {
+			base := testkit.RoundTrip(func(req *http.Request) (*http.Response, error) {
 				requests++
 				_ = req.Body.Close()
 				return &http.Response{StatusCode: 429, Header: http.Header{"Retry-After": {"60"}}, Body: answer,
@@ -240,7 +235,7 @@ func TestTransportDoesNotWaitForRefusals(t *testing.T) {
 	} {
 		testkit.InBubble(t, test.name, func(t *testing.T) {
 			start, body, requests := time.Now(), &stalling{done: make(chan struct{})}, 0
-			base := roundTrip(func(req *http.Request) (*http.Response, error) {
+			base := testkit.RoundTrip(func(req *http.Request) (*http.Response, error) {
 				if requests++; requests > 1 {
 					return &http.Response{StatusCode: 200, Header: http.Header{}, Body: http.NoBody, Request: req},
 						nil
@@ -268,11 +263,11 @@ func TestTransportWithoutAnswer(t *testing.T) {
 		api := igdb()
 		api.Retries = 1
 		c, _ := newProcess(t, memory(t), api,
-			roundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }))
+			testkit.RoundTrip(func(*http.Request) (*http.Response, error) { return nil, nil }))
 		if _, err := c.Get("http://igdb.test"); err == nil {
 			t.Error("no answer and no error")
 		}
-		c, _ = newProcess(t, memory(t), api, roundTrip(func(req *http.Request) (*http.Response, error) {
+		c, _ = newProcess(t, memory(t), api, testkit.RoundTrip(func(req *http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 429, Request: req}, nil
 		}))
 		req := outgoing(t, "GET", "http://igdb.test", nil)
@@ -286,7 +281,7 @@ func TestTransportWithoutAnswer(t *testing.T) {
 func TestTransportDoesNotPauseForPlaces(t *testing.T) {
 	h := httplimit.By(httplimit.Everyone(), stint.Concurrency(1, time.Minute))(ok)
 	c, gate := newProcess(t, memory(t), outbound.API{Name: "own", Limits: []stint.Limit{stint.PerSecond(1000)}},
-		roundTrip(func(req *http.Request) (*http.Response, error) { return ask(h, "/").Result(), nil }))
+		testkit.RoundTrip(func(req *http.Request) (*http.Response, error) { return ask(h, "/").Result(), nil }))
 	if got := callRemote(t, c); got != 200 || gate.Stats().Cooldowns != 0 {
 		t.Errorf("status %d, stats are %+v; want no pause", got, gate.Stats())
 	}

@@ -10,24 +10,16 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/outbound"
 )
-
-// away is an unavailable store, under [stint.FailDeny].
-type away struct{ stint.Store }
-
-func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
-	return stint.Decision{Degraded: true, Unavailable: true, RetryAfter: time.Second,
-		Charge: driver.NewCharge(r.Claims, driver.ChargeData{})}, nil
-}
 
 // A call that is refused for want of the store does not read as if the API's limit were exceeded.
 func TestUnavailable(t *testing.T) {
 	for _, failFast := range []bool{true, false} {
 		api := igdb()
 		api.FailFast = failFast
-		c := newClient(t, away{newMemory(t)}, api)
+		c := newClient(t, guardtest.Away{}, api)
 		_, err := c.Wait(t.Context())
 		wantDenied(t, err)
 		if got, want := err.Error(), "denied for key 'igdb:api': the rate limiter is unavailable"; got != want {

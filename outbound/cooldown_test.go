@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -35,9 +36,7 @@ func TestCooldownPausesTheFleet(t *testing.T) {
 		}
 		var calls sync.WaitGroup
 		for _, c := range []*outbound.Client{told, other} {
-			calls.Go(func() {
-				wantCallAt(t, c, start, 30*time.Second)
-			})
+			calls.Go(func() { wantCallAt(t, c, start, 30*time.Second) })
 		}
 		calls.Wait()
 		mustWait(t, hasty)
@@ -79,18 +78,16 @@ func TestCooldownIsBounded(t *testing.T) {
 		{20 * time.Minute, time.Hour, 20 * time.Minute},
 	}
 	for _, test := range tests {
-		t.Run(test.max.String()+" "+test.asked.String(), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				api := igdb()
-				api.MaxCooldown = test.max
-				store := newMemory(t)
-				c, other := newClient(t, store, api), newClient(t, store, api)
-				start := time.Now()
-				c.Cooldown(test.asked)
-				synctest.Wait()
-				wantCallAt(t, c, start, test.want)
-				wantCallAt(t, other, start, test.want)
-			})
+		testkit.InBubble(t, test.max.String()+" "+test.asked.String(), func(t *testing.T) {
+			api := igdb()
+			api.MaxCooldown = test.max
+			store := newMemory(t)
+			c, other := newClient(t, store, api), newClient(t, store, api)
+			start := time.Now()
+			c.Cooldown(test.asked)
+			synctest.Wait()
+			wantCallAt(t, c, start, test.want)
+			wantCallAt(t, other, start, test.want)
 		})
 	}
 }
@@ -99,21 +96,19 @@ func TestCooldownIsBounded(t *testing.T) {
 // itself, and no other knows, or learned of it from the store.
 func TestOvertakenPlaceIsGivenBack(t *testing.T) {
 	for name, alone := range map[string]bool{"told": true, "heard": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				store := &flaky{Store: newMemory(t)}
-				store.down.Store(alone)
-				api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.Per(1, 20*time.Second)}}
-				told := newClient(t, store, api)
-				caller := told
-				if !alone {
-					caller = newClient(t, store, api)
-				}
-				start := time.Now()
-				mustWait(t, caller)
-				time.AfterFunc(15*time.Second, func() { told.Cooldown(10 * time.Second) })
-				wantCallAt(t, caller, start, 25*time.Second)
-			})
+		testkit.InBubble(t, name, func(t *testing.T) {
+			store := &flaky{Store: newMemory(t)}
+			store.down.Store(alone)
+			api := outbound.API{Name: "igdb", Limits: []stint.Limit{stint.Per(1, 20*time.Second)}}
+			told := newClient(t, store, api)
+			caller := told
+			if !alone {
+				caller = newClient(t, store, api)
+			}
+			start := time.Now()
+			mustWait(t, caller)
+			time.AfterFunc(15*time.Second, func() { told.Cooldown(10 * time.Second) })
+			wantCallAt(t, caller, start, 25*time.Second)
 		})
 	}
 }

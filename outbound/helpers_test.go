@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 )
@@ -20,12 +21,7 @@ func igdb() outbound.API {
 
 func newMemory(t testing.TB) *memorystore.Store {
 	t.Helper()
-	s, err := memorystore.New(memorystore.Config{MaxSubjects: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return guardtest.MemoryWith(t, memorystore.Config{MaxSubjects: 1000})
 }
 
 // newRegistry is one process.

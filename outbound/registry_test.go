@@ -125,13 +125,10 @@ func TestUpdate(t *testing.T) {
 	// Gone, and back.
 	update(tmdb)
 	for range 2 {
-		_, err = c.Wait(t.Context())
-		if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
-			t.Errorf("got %v, want that it is not registered", err)
-		}
-		_, err = c.Peek(t.Context())
-		if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
-			t.Errorf("got %v, want that it is not registered", err)
+		_, err := c.Wait(t.Context())
+		_, errPeek := c.Peek(t.Context())
+		if !errors.As(err, new(*stint.InvalidError)) || !errors.As(errPeek, new(*stint.InvalidError)) {
+			t.Errorf("got %v and %v, want that it is not registered", err, errPeek)
 		}
 	}
 	c.Cooldown(time.Hour)

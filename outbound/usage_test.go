@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -38,17 +39,19 @@ func TestWaitForHolds(t *testing.T) {
 		store := newMemory(t)
 		registry := newRegistry(t, store, model())
 		client, other := clientOf(t, registry, "model"), clientOf(t, newRegistry(t, store, model()), "model")
-		d, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 100})
-		if err != nil {
-			t.Fatal(err)
+		hold := func(tokens int64) stint.Decision {
+			t.Helper()
+			d, err := client.WaitFor(t.Context(), stint.Costs{"tokens": tokens})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
 		}
-		if _, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 200}); err != nil {
-			t.Fatal(err)
-		}
+		d := hold(100)
+		hold(200)
 		time.Sleep(50 * time.Minute)
 		wantUsed(t, client, 300, 2)
-		var invalid *stint.InvalidError
-		if err := client.Settle(t.Context(), d, stint.Costs{"token": 30}); !errors.As(err, &invalid) ||
+		if err := client.Settle(t.Context(), d, stint.Costs{"token": 30}); !errors.As(err, new(*stint.InvalidError)) ||
 			!strings.Contains(err.Error(), `Costs["token"]: no limit has that name (did you mean "tokens"?)`) {
 			t.Errorf("a misspelled name: %v", err)
 		}
@@ -60,9 +63,7 @@ func TestWaitForHolds(t *testing.T) {
 		time.Sleep(20 * time.Minute)
 		wantUsed(t, client, 30, 1)
 
-		if _, err := client.WaitFor(t.Context(), stint.Costs{"tokens": 100}); err != nil {
-			t.Fatal(err)
-		}
+		hold(100)
 		registry.Close() // no heartbeats come from here on
 		time.Sleep(4 * time.Minute)
 		wantUsed(t, other, 130, 2)
@@ -70,11 +71,6 @@ func TestWaitForHolds(t *testing.T) {
 		wantUsed(t, other, 30, 1)
 	})
 }
-
-// roundTripper is a function that answers a request.
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // A stream is charged what it has used while it lasts, and what it reports at the end.
 func TestSendReports(t *testing.T) {
@@ -86,7 +82,7 @@ func TestSendReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		from, to := io.Pipe()
-		resp, err := client.Send(r, roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := client.Send(r, testkit.RoundTrip(func(r *http.Request) (*http.Response, error) {
 			if body, err := io.ReadAll(r.Body); err != nil || len(body) != 43 {
 				t.Errorf("got %q, %v", body, err)
 			}

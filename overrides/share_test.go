@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/overrides"
@@ -17,22 +18,12 @@ import (
 
 // onRedis returns a store on Redis, which hashes names if there are keys.
 func onRedis(t *testing.T, url string, keys ...[]byte) *redisstore.Store {
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: url, NameKeys: keys})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
+	return guardtest.Redis(t, redisstore.Config{URL: url, NameKeys: keys})
 }
 
 // startStack starts a process as servers have it.
 func startStack(t *testing.T, url string) *process {
-	stack, err := resilience.New(onRedis(t, url), resilience.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { stack.Close() })
-	return start(t, stack)
+	return start(t, guardtest.Stack(t, onRedis(t, url), resilience.Config{}))
 }
 
 // number is the number of the first limit of a user.
@@ -99,17 +90,11 @@ func TestLostAtOnce(t *testing.T) {
 	testkit.Eventually(t, "both know it", func() bool { return two.number("old") == 50 })
 	store := onRedis(t, server.URL())
 	server.Do("FLUSHALL")
-	table, err := overrides.Open(t.Context(), store, overrides.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(table.Close)
+	three := start(t, store)
 	for i := range 10 {
-		if err := table.Set(t.Context(), raise(fmt.Sprint(i), stint.PerHour(50))); err != nil {
-			t.Fatal(err)
-		}
+		three.set(raise(fmt.Sprint(i), stint.PerHour(50)))
 	}
-	for _, p := range []*process{one, two, {t: t, table: table}} {
+	for _, p := range []*process{one, two, three} {
 		testkit.Eventually(t, "all are known", func() bool { return p.table.Len() == 11 && p.number("old") == 50 })
 	}
 }

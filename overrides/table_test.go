@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
@@ -24,14 +24,6 @@ policies:
   - {name: login, match: {path: /login}, limits: 1/1h}
 `
 
-func set(t testing.TB) *policy.Set {
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
-}
-
 // process is one of those that share a store.
 type process struct {
 	t     testing.TB
@@ -45,21 +37,13 @@ func start(t testing.TB, store stint.Store) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(table.Close)
-	guard, err := policy.NewGuard(store, set(t), policy.GuardConfig{Overrides: table})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &process{t, table, guard}
+	return &process{t, table, guardtest.New(t, store, text, policy.GuardConfig{Overrides: table})}
 }
-
-type user string
-
-func (u user) Claim(name string) string { return string(u) }
 
 // take sends a request, and returns whether it is allowed and its first limit.
 func (p *process) take(who string) (bool, stint.Limit) {
 	var v policy.Verdict
-	in := policy.Input{Method: "GET", Host: "example.com", Path: "/", Claims: user(who)}
+	in := policy.Input{Method: "GET", Host: "example.com", Path: "/", Claims: guardtest.Claims{"user": who}}
 	if err := p.guard.Decide(context.Background(), &in, &v); err != nil {
 		p.t.Fatal(err)
 	}
@@ -87,11 +71,7 @@ func raise(who string, limits ...stint.Limit) overrides.Override {
 // stores are those that keep tables: in memory, in Redis, and there under hashed names.
 func stores(t *testing.T, f func(t *testing.T, open func() stint.Store, lose func())) {
 	t.Run("memory", func(t *testing.T) {
-		store, err := memorystore.New(memorystore.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { store.Close() })
+		store := guardtest.Memory(t)
 		f(t, func() stint.Store { return store }, nil)
 	})
 	for name, keys := range map[string][][]byte{"redis": nil, "hashed": {[]byte(strings.Repeat("k", 32))}} {
@@ -184,7 +164,7 @@ func TestCheck(t *testing.T) {
 		`free has no limit like 5/1m; want the name, algorithm and window of one of 2/1h, 100/1d`: {Subject: "user:1",
 			Policy: "free", Limits: []stint.Limit{stint.PerMinute(5)}},
 	} {
-		if err := o.Check(set(t)); err == nil || !strings.Contains(err.Error(), want) {
+		if err := o.Check(guardtest.Parse(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

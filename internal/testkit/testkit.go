@@ -6,9 +6,11 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -154,6 +156,21 @@ func HeapInUse() int64 {
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
+
+// EndingContext is a context that ends when a test sets End.
+type EndingContext struct {
+	context.Context
+	End error
+}
+
+// Err implements [context.Context].
+func (c *EndingContext) Err() error { return c.End }
+
+// RoundTrip is an [http.RoundTripper] made of a function.
+type RoundTrip func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f RoundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // Buffer holds a log, or the output of a process. A test can read it while it is written. The zero
 // value is an empty buffer.
