@@ -5,19 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/changes"
-	"github.com/stint-limiter/stint/policy"
+	"github.com/stint-limiter/stint/internal/guardtest"
 )
-
-func set(t *testing.T, text string) *policy.Set {
-	t.Helper()
-	c, err := config.Parse("stint.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c.Set
-}
 
 const before = `
 tiers:
@@ -53,7 +43,7 @@ func TestSets(t *testing.T) {
 		if text == before {
 			t.Fatalf("%q is not in the text", test.old)
 		}
-		was, is := set(t, before), set(t, text)
+		was, is := guardtest.Parse(t, before), guardtest.Parse(t, text)
 		var got []string
 		for _, c := range changes.Sets(was, is) {
 			line := c.Text

@@ -9,9 +9,7 @@ import (
 )
 
 func TestCompare(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: 3/1m}]
-`)
+	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: 3/1m}]")
 	other := parse(t, `
 tiers:
   - {name: known, identity: user, limits: 5/1m}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/memorystore"
@@ -34,19 +34,15 @@ import (
 func TestEqual(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		text := drawConfig(rt)
-		set := parse(t, text)
 		clock := &storetest.Clock{}
-		store, err := memorystore.New(memorystore.Config{Now: clock.Now})
-		if err != nil {
-			rt.Fatal(err)
-		}
+		store := guardtest.MemoryWith(t, memorystore.Config{Now: clock.Now})
 		defer store.Close()
 		log := &records{list: drawLog(rt, clock.Now())}
 		var replayed []string
-		replay(t, log, simulate.Options{Set: set, Each: func(_ *accesslog.Record, v *policy.Verdict) {
+		replay(t, log, simulate.Options{Set: parse(t, text), Each: func(_ *accesslog.Record, v *policy.Verdict) {
 			replayed = append(replayed, describe(v))
 		}})
-		live := newLive(rt, set, store)
+		live := newLive(t, rt, text, store)
 		for i := range log.list {
 			r := &log.list[i]
 			clock.Advance(time.Duration(r.At - clock.Now().UnixNano()))
@@ -67,13 +63,9 @@ type live struct {
 	decided string
 }
 
-func newLive(rt *rapid.T, set *policy.Set, store stint.Store) *live {
+func newLive(t *testing.T, rt *rapid.T, text string, store stint.Store) *live {
 	l := &live{rt: rt}
-	guard, err := policy.NewGuard(simulate.Timeless{Store: store}, set,
-		policy.GuardConfig{Observer: l, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		rt.Fatal(err)
-	}
+	guard := guardtest.New(t, simulate.Timeless{Store: store}, text, policy.GuardConfig{Observer: l})
 	claim := func(_ *http.Request, name string) string { return l.record.Claim(name) }
 	limit := httplimit.New(guard, httplimit.WithClaims(claim))
 	l.handler = limit(http.HandlerFunc(l.respond))

@@ -10,10 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
-	"github.com/stint-limiter/stint/policy"
 )
 
 // start is when logs begin.
@@ -65,14 +64,7 @@ func user(u string) func(*accesslog.Record) { return func(r *accesslog.Record) {
 
 func status(s int) func(*accesslog.Record) { return func(r *accesslog.Record) { r.Status = s } }
 
-func parse(t testing.TB, text string) *policy.Set {
-	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
-}
+var parse = guardtest.Parse
 
 // replay replays a log from its beginning.
 func replay(t testing.TB, log *records, o simulate.Options) *simulate.Result {

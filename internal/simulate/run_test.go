@@ -62,9 +62,7 @@ policies:
 }
 
 func TestHit(t *testing.T) {
-	set := parse(t, `
-tiers: [{name: anyone, identity: ip, limits: [2/1m, 4/1h]}]
-`)
+	set := parse(t, "tiers: [{name: anyone, identity: ip, limits: [2/1m, 4/1h]}]")
 	log := new(records).
 		add(5, ann, 0, time.Second). // two allowed; denied from second 2 to 4
 		// two more; the third is denied by both limits, by the hour's for longer
@@ -192,8 +190,7 @@ func TestWrongOptions(t *testing.T) {
 		Recommend: []float64{1.5}, Windows: []time.Duration{1}, Bursts: []int64{1000}, MaxSubjects: -1,
 		From: after(time.Hour), To: start,
 	})
-	var invalid *stint.InvalidError
-	if !errors.As(err, &invalid) {
+	if !errors.As(err, new(*stint.InvalidError)) {
 		t.Fatalf("got %v, want an InvalidError", err)
 	}
 	for _, want := range []string{"Set is nil", "1.5", "Windows has 1ns", "Bursts has 1000", "MaxSubjects is -1",

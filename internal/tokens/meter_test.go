@@ -267,8 +267,8 @@ func TestBrokenBodies(t *testing.T) {
 		`{"model":"m","stream":true,"stream_options":{"include_usage":false}}`,
 		`{"generationConfig":{"maxOutputTokens":10}}`,
 	}
-	rules := []*Rules{preset(t, "openai", func(c *Config) { c.Inject = true }), preset(t, "anthropic", nil), preset(t,
-		"gemini", nil)}
+	inject := func(c *Config) { c.Inject = true }
+	rules := []*Rules{preset(t, "openai", inject), preset(t, "anthropic", nil), preset(t, "gemini", nil)}
 	for i := range 10_000 {
 		rule := rules[i%len(rules)]
 		body := mutate(r, []byte(bodies[r.IntN(len(bodies))]))

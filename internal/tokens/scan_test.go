@@ -30,11 +30,17 @@ func scan(t testing.TB, p *Pointers, text string, size int) (found []string) {
 	return found
 }
 
-func TestScanner(t *testing.T) {
-	p, err := NewPointers("/a", "/u/x", "/u", "/l/1/x", "/t~1~0", "")
+func pointers(t testing.TB, texts ...string) *Pointers {
+	t.Helper()
+	p, err := NewPointers(texts...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+func TestScanner(t *testing.T) {
+	p := pointers(t, "/a", "/u/x", "/u", "/l/1/x", "/t~1~0", "")
 	for _, test := range []struct{ text, want string }{
 		{`{"a":1}`, "5={ 0=1"},
 		{` { "a" : -1.5e3 , "b":2} `, "5={ 0=-1.5e3"},
@@ -136,10 +142,7 @@ func TestScannerAgainstJSON(t *testing.T) {
 	for _, path := range paths {
 		texts = append(texts, "/"+strings.Join(path, "/"))
 	}
-	p, err := NewPointers(texts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := pointers(t, texts...)
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		value := map[string]any{"a": deep(r, 5), "u": deep(r, 5), "l": deep(r, 5), "x": deep(r, 5)}
@@ -168,10 +171,7 @@ func TestScannerAgainstJSON(t *testing.T) {
 
 // FuzzScanner: no text makes the scanner fail or keep more than it may, and pieces do not matter.
 func FuzzScanner(f *testing.F) {
-	p, err := NewPointers("/a", "/u/x", "/u", "/l/1/x", "")
-	if err != nil {
-		f.Fatal(err)
-	}
+	p := pointers(f, "/a", "/u/x", "/u", "/l/1/x", "")
 	for _, seed := range []string{`{"a":1,"u":{"x":"\""}}`, `[{"l":[1,{"x":2}]}]`, `{"a":`, "[DONE]", "{{{{", `"\u00`} {
 		f.Add(seed, uint8(1))
 	}

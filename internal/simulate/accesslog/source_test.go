@@ -169,12 +169,7 @@ func TestDamaged(t *testing.T) {
 
 func TestStdin(t *testing.T) {
 	paths := append(writeLogs(t, []string{logOf(101)}), "-")
-	source, err := Open(paths, Options{Stdin: strings.NewReader(logOf(100) + "hello\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := read(t, source)
-	stats := source.Stats()
+	got, stats := readFrom(t, paths, Options{Stdin: strings.NewReader(logOf(100) + "hello\n")})
 	if want := "100/0 101/0"; strings.Join(got, " ") != want || stats.Total != 0 || stats.Read == 0 ||
 		stats.Examples[0].File != "standard input" {
 		t.Errorf("got %v, %+v, want %s", got, stats, want)
@@ -282,22 +277,21 @@ func writeLogs(t *testing.T, logs []string) (paths []string) {
 // readAll returns the records of logs as second/path.
 func readAll(t *testing.T, logs []string, o Options) ([]string, Stats) {
 	t.Helper()
-	source, err := Open(writeLogs(t, logs), o)
+	return readFrom(t, writeLogs(t, logs), o)
+}
+
+func readFrom(t *testing.T, paths []string, o Options) (records []string, stats Stats) {
+	t.Helper()
+	source, err := Open(paths, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	records := read(t, source)
-	return records, source.Stats()
-}
-
-func read(t *testing.T, source *Source) (records []string) {
-	t.Helper()
 	defer source.Close()
 	var r Record
 	for {
 		err := source.Next(&r)
 		if err == io.EOF {
-			return slices.Clip(records)
+			return slices.Clip(records), source.Stats()
 		}
 		if err != nil {
 			t.Fatal(err)
