@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -125,12 +124,8 @@ func TestCompileMistakes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("stint.yaml", []byte(test.config))
-			var mistaken *Error
-			if !errors.As(err, &mistaken) {
-				t.Fatalf("got %v, want a Error", err)
-			}
-			if len(mistaken.Mistakes) != 1 {
-				t.Errorf("%d mistakes, want 1:\n%v", len(mistaken.Mistakes), err)
+			if n := len(mistaken(t, err).Mistakes); n != 1 {
+				t.Errorf("%d mistakes, want 1:\n%v", n, err)
 			}
 			if !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "hunter2") {
 				t.Errorf("got %v\nwant %s", err, test.want)

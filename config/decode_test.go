@@ -7,18 +7,35 @@ import (
 	"testing"
 )
 
+// parsed reads a configuration without mistakes.
+func parsed(t *testing.T, text string) *Config {
+	t.Helper()
+	c, err := Parse("stint.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// mistaken returns an error as the mistakes that it must be.
+func mistaken(t *testing.T, err error) *Error {
+	t.Helper()
+	mistakes, ok := errors.AsType[*Error](err)
+	if !ok {
+		t.Fatalf("got %v, want an Error", err)
+	}
+	return mistakes
+}
+
 func TestMistakes(t *testing.T) {
 	for _, test := range wrong {
 		t.Run(test.name, func(t *testing.T) {
 			set, err := Parse("stint.yaml", []byte(test.text))
-			var config *Error
-			if !errors.As(err, &config) || set != nil {
-				t.Fatalf("got %v, %v; want a Error", set, err)
+			mistakes := mistaken(t, err).Mistakes
+			if got, want := err.Error(), test.want; got != want || set != nil {
+				t.Errorf("got %v,\n%s\nwant\n%s", set, got, want)
 			}
-			if got, want := err.Error(), test.want; got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
-			}
-			for _, m := range config.Mistakes {
+			for _, m := range mistakes {
 				if m.File != "stint.yaml" || m.Line < 1 || m.Message == "" {
 					t.Errorf("a mistake without a place or a message: %+v", m)
 				}
@@ -34,12 +51,9 @@ func TestManyMistakesAreOneText(t *testing.T) {
 		text.WriteString("  - {name: all, identity: ip, limits: 10}\n")
 	}
 	_, err := Parse("stint.yaml", []byte(text.String()))
-	var config *Error
-	if !errors.As(err, &config) {
-		t.Fatal(err)
-	}
+	mistakes := mistaken(t, err).Mistakes
 	lines := strings.Split(err.Error(), "\n")
-	if want := fmt.Sprintf("and %d more mistakes", len(config.Mistakes)-50); len(lines) != 51 || lines[50] != want {
+	if want := fmt.Sprintf("and %d more mistakes", len(mistakes)-50); len(lines) != 51 || lines[50] != want {
 		t.Errorf("got %d lines that end in %q, want 51 and %q", len(lines), lines[len(lines)-1], want)
 	}
 }

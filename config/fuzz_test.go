@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"strings"
 	"testing"
 )
@@ -35,8 +34,8 @@ func FuzzParse(f *testing.F) {
 		if err.Error() != errAgain.Error() {
 			t.Errorf("got\n%v\nthen\n%v", err, errAgain)
 		}
-		var config *Error
-		if !errors.As(err, &config) || len(config.Mistakes) == 0 {
+		mistakes := mistaken(t, err).Mistakes
+		if len(mistakes) == 0 {
 			t.Fatalf("got %v, want mistakes", err)
 		}
 		lines := 1
@@ -45,7 +44,7 @@ func FuzzParse(f *testing.F) {
 				lines++
 			}
 		}
-		for _, m := range config.Mistakes {
+		for _, m := range mistakes {
 			if m.File != "stint.yaml" || m.Line < 1 || m.Line > lines || m.Message == "" ||
 				strings.ContainsAny(m.text(), "\n\r\x00\x1b") {
 				t.Errorf("a mistake without a place or in more than a line: %+v", m)

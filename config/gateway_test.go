@@ -11,7 +11,7 @@ import (
 )
 
 func TestGateway(t *testing.T) {
-	config, err := Parse("stint.yaml", []byte(base+`gateway:
+	config := parsed(t, base+`gateway:
   routes:
     - {path: [/api/**, /v1/**/], upstream: "http://127.0.0.1:3000", strip_prefix: true, connect_timeout: 1s, response_timeout: 2m}
     - {host: [a.example.com, B.example.com], upstream: "h2c://[::1]:65535/base", rewrite_host: true}
@@ -23,10 +23,7 @@ func TestGateway(t *testing.T) {
   send_timeout: 1m
   max_body: 10MiB
   unusual_paths: pass
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`)
 	api := Route{PathPrefix: "/api", Upstream: "http://127.0.0.1:3000", StripPrefix: true, DialTimeout: time.Second,
 		ResponseHeaderTimeout: 2 * time.Minute}
 	v1 := api
@@ -49,8 +46,8 @@ func TestGateway(t *testing.T) {
 			t.Errorf("route %d: %v", i, err)
 		}
 	}
-	if config, err = Parse("stint.yaml", []byte(base)); err != nil || !reflect.DeepEqual(config.Gateway, Gateway{}) {
-		t.Errorf("without a section: got %+v, %v; want nothing", config.Gateway, err)
+	if got := parsed(t, base).Gateway; !reflect.DeepEqual(got, Gateway{}) {
+		t.Errorf("without a section: got %+v; want nothing", got)
 	}
 }
 

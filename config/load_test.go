@@ -29,6 +29,14 @@ func write(t *testing.T, directory string, files map[string]string) {
 	}
 }
 
+// writeFile makes a file of the name stint.yaml.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	directory := t.TempDir()
+	write(t, directory, map[string]string{"stint.yaml": text})
+	return filepath.Join(directory, "stint.yaml")
+}
+
 func TestLoad(t *testing.T) {
 	const first, second = "tiers:\n  - {name: some, identity: user, limits: 20/1m}\n", "tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n"
 	tests := []struct {
@@ -107,13 +115,10 @@ b.yaml:4: webhooks[0].key_file: is missing; want a file with a secret of at leas
 // TestStoreCertificates: a relative path starts at the directory of the file, and the URL names the
 // files too, for programs that read nothing else.
 func TestStoreCertificates(t *testing.T) {
-	directory := t.TempDir()
-	write(t, directory, map[string]string{
-		"stint.yaml": "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key, " +
-			"name_key_file: keys/new, previous_name_key_file: /keys/old}\n" +
-			"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n",
-	})
-	config, err := Load(filepath.Join(directory, "stint.yaml"))
+	file := writeFile(t, "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key, "+
+		"name_key_file: keys/new, previous_name_key_file: /keys/old}\n"+base)
+	directory := filepath.Dir(file)
+	config, err := Load(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,10 +63,7 @@ outbound:
 
 // TestEveryKey compares what is read with the same policies in Go.
 func TestEveryKey(t *testing.T) {
-	got, err := Parse("stint.yaml", []byte(everything))
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := parsed(t, everything)
 	per := func(max int64, window time.Duration) []policy.Limit { return policy.Limits(stint.Per(max, window)) }
 	failure := stint.FailurePolicy{Mode: stint.FailDeny, Budget: 20 * time.Millisecond}
 	allow, local := failure, failure

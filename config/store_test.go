@@ -113,11 +113,9 @@ func TestOpenStoreMistakes(t *testing.T) {
 // TestOpenStoreAway: the breaker and the number of instances are those of the configuration.
 func TestOpenStoreAway(t *testing.T) {
 	quiet := resilience.Config{Logger: slog.New(slog.DiscardHandler)}
-	store, err := openStore(
-		t,
-		"store: {url: 'redis://127.0.0.1:1'}\nfailure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n",
-		stores.Config{Resilience: quiet},
-	)
+	const text = "store: {url: 'redis://127.0.0.1:1'}\n" +
+		"failure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n"
+	store, err := openStore(t, text, stores.Config{Resilience: quiet})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -94,10 +94,7 @@ identities:
 			policies("identity: ip, limits: 600/1m"), ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Parse("stint.yaml", []byte(identities+test.text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := parsed(t, identities+test.text)
 			var got []string
 			for _, w := range c.Warnings {
 				kind := map[bool]string{true: "bans", false: "fresh"}[strings.Contains(w.Message, "ban its owner")]

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -133,11 +132,7 @@ stint.yaml:17: warning: outbound.x.limits[1]: 60/1m fixed has no effect: 1/1s al
 func TestWarnings(t *testing.T) {
 	for _, test := range good {
 		t.Run(test.name, func(t *testing.T) {
-			c, err := Parse("stint.yaml", []byte(test.text))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, want := (&Error{c.Warnings}).Error(), test.want; got != want {
+			if got, want := (&Error{parsed(t, test.text).Warnings}).Error(), test.want; got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -158,11 +153,10 @@ func TestTooManyLimits(t *testing.T) {
 
 // TestWatcherLogsWarnings at the start and after a change, once each.
 func TestWatcherLogsWarnings(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "stint.yaml")
 	text := func(method string) string {
 		return base + "policies: [{name: a, match: {method: " + method + "}, limits: 1/1s}]\n"
 	}
-	write(t, filepath.Dir(path), map[string]string{"stint.yaml": text("GTE")})
+	path := writeFile(t, text("GTE"))
 	var log bytes.Buffer
 	w := watch(t, path, &Watcher{Logger: slog.New(slog.NewTextHandler(&log, nil))}, false)
 	before := w.guard.Set()

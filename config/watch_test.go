@@ -23,8 +23,7 @@ import (
 
 // TestRefusedChange is logged and reported with every mistake.
 func TestRefusedChange(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stint.yaml")
-	write(t, filepath.Dir(file), map[string]string{"stint.yaml": rulesOf(1001)})
+	file := writeFile(t, rulesOf(1001))
 	var log bytes.Buffer
 	var told []Reload
 	w := watch(t, file, &Watcher{
@@ -38,15 +37,13 @@ func TestRefusedChange(t *testing.T) {
 			t.Errorf("logged %q, want %s in it", &log, want)
 		}
 	}
-	var config *Error
-	if len(told) != 1 || !errors.As(told[0].Err, &config) || len(config.Mistakes) != 2 {
+	if len(told) != 1 || len(mistaken(t, told[0].Err).Mistakes) != 2 {
 		t.Errorf("told %+v, want two mistakes", told)
 	}
 }
 
 func TestReloadFromManyGoroutines(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stint.yaml")
-	write(t, filepath.Dir(file), map[string]string{"stint.yaml": rulesOf(1001)})
+	file := writeFile(t, rulesOf(1001))
 	w := watch(t, file, &Watcher{}, true)
 	w.put(file+".new", rulesOf(1002))
 	w.do(os.Rename(file+".new", file))
@@ -64,14 +61,12 @@ func TestReloadFromManyGoroutines(t *testing.T) {
 }
 
 func TestWatcherChecks(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stint.yaml")
-	write(t, filepath.Dir(file), map[string]string{"stint.yaml": rulesOf(1001)})
+	file := writeFile(t, rulesOf(1001))
 	w := watch(t, file, &Watcher{}, false)
-	var invalid *stint.InvalidError
-	if err := (&Watcher{Path: "", Guard: w.guard}).Reload().Err; !errors.As(err, &invalid) {
+	if err := (&Watcher{Path: "", Guard: w.guard}).Reload().Err; !errors.As(err, new(*stint.InvalidError)) {
 		t.Errorf("without a path: got %v", err)
 	}
-	if err := (&Watcher{Path: file, Guard: nil}).Reload().Err; !errors.As(err, &invalid) {
+	if err := (&Watcher{Path: file, Guard: nil}).Reload().Err; !errors.As(err, new(*stint.InvalidError)) {
 		t.Errorf("without a guard: got %v", err)
 	}
 	// A change between Load and NewWatcher is not missed.
@@ -83,11 +78,9 @@ func TestWatcherChecks(t *testing.T) {
 
 // TestAccept keeps the last good set in force if Accept rejects a set.
 func TestAccept(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "stint.yaml")
-	write(t, filepath.Dir(file), map[string]string{"stint.yaml": rulesOf(1001)})
+	file := writeFile(t, rulesOf(1001))
 	objection := errors.New("not that one")
 	w := watch(t, file, &Watcher{
-		Logger: slog.New(slog.DiscardHandler),
 		Accept: func(c *Config) error {
 			if c.Set.Rules()[0].Limits[0].Max == 1002 {
 				return objection
@@ -230,9 +223,7 @@ func (w *watched) do(err error) {
 
 // TestF14 changes the files of a running guard in all the wrong ways, and then in a right one.
 func TestF14(t *testing.T) {
-	directory := t.TempDir()
-	file := filepath.Join(directory, "stint.yaml")
-	write(t, directory, map[string]string{"stint.yaml": rulesOf(1001)})
+	file := writeFile(t, rulesOf(1001))
 	w := watch(t, file, &Watcher{}, true)
 	for _, text := range broken {
 		w.put(file+".new", text)

@@ -148,7 +148,8 @@ func TestF33Writes(t *testing.T) {
 		{asAlice, asJSON}, {asAlice, "Content-Type: application/json; charset=utf-8"},
 		{asAlice, asJSON, "Sec-Fetch-Site: same-origin", "Origin: " + r.url}, {asAlice, asJSON, "Origin: " + r.url},
 	} {
-		if response, text := r.call(http.MethodPost, "/api/unban", `{"subject": "user:1"}`, good...); response.StatusCode != 200 {
+		response, text := r.call(http.MethodPost, "/api/unban", `{"subject": "user:1"}`, good...)
+		if response.StatusCode != 200 {
 			t.Errorf("%v: got %d, %s", good, response.StatusCode, text)
 		}
 	}

@@ -66,7 +66,8 @@ func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 var parse = guardtest.Parse
 
 // broken is a store that fails.
-var broken = guardtest.Failing{Err: &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}}
+var broken = guardtest.Failing{
+	Err: &stint.StoreError{Op: "take", Kind: stint.KindTimeout, Err: errors.New("no answer")}}
 
 // judge decides on a request.
 func (w *world) judge(in policy.Input) *policy.Verdict {
