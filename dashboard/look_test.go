@@ -49,12 +49,11 @@ func TestBans(t *testing.T) {
 func TestBansAreCached(t *testing.T) {
 	r := newRig(t)
 	b, admin := &r.board.bans, r.board.admin
-	listed := func(n int) int {
-		list, err := b.get(t.Context(), admin, n)
-		if err != nil {
-			t.Fatal(err)
+	listed := func(what string, n, want int) {
+		t.Helper()
+		if list, err := b.get(t.Context(), admin, n); err != nil || len(list) != want {
+			t.Errorf("%s: got %d, %v; want %d", what, len(list), err, want)
 		}
-		return len(list)
 	}
 	add := func(subject string) {
 		if _, err := admin.Ban(t.Context(), control.Target{Subject: subject}, time.Hour); err != nil {
@@ -63,26 +62,16 @@ func TestBansAreCached(t *testing.T) {
 	}
 	add("user:1")
 	add("user:2")
-	if got := listed(2); got != 2 {
-		t.Fatalf("got %d", got)
-	}
+	listed("all", 2, 2)
 	b.took = time.Hour
 	add("user:3")
-	if got := listed(1); got != 1 {
-		t.Errorf("fewer than there are: got %d", got)
-	}
-	if got := listed(10); got != 3 {
-		t.Errorf("more than were asked for before: got %d, want all that there are now", got)
-	}
+	listed("fewer than there are", 1, 1)
+	listed("more than were asked for before: all that there are now", 10, 3)
 	b.took = time.Hour
 	add("user:4")
-	if got := listed(100); got != 3 {
-		t.Errorf("more, when there were no more: got %d, want those of before", got)
-	}
+	listed("more, when there were no more: those of before", 100, 3)
 	b.changed.Store(true)
-	if got := listed(10); got != 4 {
-		t.Errorf("after a change: got %d", got)
-	}
+	listed("after a change", 10, 4)
 }
 
 // TestNotInspectable says that a store cannot be looked into, and goes on without.

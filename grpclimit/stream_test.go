@@ -74,13 +74,14 @@ func echoAll(s grpc.ServerStream) error {
 // streamLimit makes an interceptor for streams.
 type streamLimit func(*policy.Guard, ...grpclimit.GuardOption) grpc.StreamServerInterceptor
 
-func streamServer(t *testing.T, config string, chat func(grpc.ServerStream) error, limit streamLimit) *grpc.ClientConn {
-	return (&echo{chat: chat}).serve(t, nil, []grpc.StreamServerInterceptor{limit(newGuard(t, config, nil))})
+// streamServer serves streams, with a limit of each address.
+func streamServer(t *testing.T, limit string, chat func(grpc.ServerStream) error, kind streamLimit) *grpc.ClientConn {
+	guard := newGuard(t, "tiers: [{name: anonymous, identity: ip, limits: "+limit+"}]", nil)
+	return (&echo{chat: chat}).serve(t, nil, []grpc.StreamServerInterceptor{kind(guard)})
 }
 
 func TestStreamPerCall(t *testing.T) {
-	const config = "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]"
-	conn := streamServer(t, config, echoAll, grpclimit.StreamServerInterceptor)
+	conn := streamServer(t, "2/1h", echoAll, grpclimit.StreamServerInterceptor)
 	for range 2 {
 		if n, err := talk(t, conn, 5); n != 5 || err != nil {
 			t.Fatalf("got %d messages and %v, want 5", n, err)
@@ -115,8 +116,7 @@ func wantDenial(t *testing.T, conn *grpc.ClientConn, n int) {
 }
 
 func TestStreamPerMessage(t *testing.T) {
-	const config = "tiers: [{name: anonymous, identity: ip, limits: 4/1h}]"
-	conn := streamServer(t, config, echoAll, grpclimit.MessageServerInterceptor)
+	conn := streamServer(t, "4/1h", echoAll, grpclimit.MessageServerInterceptor)
 	for _, n := range []int{0, 1, 0, 2} { // a stream without messages costs nothing
 		if got, err := talk(t, conn, n); got != n || err != nil {
 			t.Fatalf("got %d messages and %v, want %d", got, err, n)
@@ -152,15 +152,13 @@ func TestStreamPerMessageStubborn(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			const config = "tiers: [{name: anonymous, identity: ip, limits: 2/1h}]"
-			wantDenial(t, streamServer(t, config, chat, grpclimit.MessageServerInterceptor), 2)
+			wantDenial(t, streamServer(t, "2/1h", chat, grpclimit.MessageServerInterceptor), 2)
 		})
 	}
 }
 
 // A stream has its place for as long as it lasts, and whatever ends it gives the place back.
 func TestStreamHoldsPlace(t *testing.T) {
-	const config = "tiers: [{name: anonymous, identity: ip, limits: 1/1m concurrency}]"
 	ends := map[string]func(grpc.ServerStream) error{
 		"returns": func(grpc.ServerStream) error { return nil },
 		"fails":   func(grpc.ServerStream) error { return errors.New("broken") },
@@ -176,7 +174,7 @@ func TestStreamHoldsPlace(t *testing.T) {
 					}
 					return end(s)
 				}
-				conn := streamServer(t, config, chat, limit)
+				conn := streamServer(t, "1/1m concurrency", chat, limit)
 				for range 3 {
 					first := open(t, conn, chatDesc, chatMethod)
 					for range 2 { // the first message is in by the time that its echo is back
@@ -196,7 +194,6 @@ func TestStreamHoldsPlace(t *testing.T) {
 
 // A handler that receives in a goroutine may return before that one does.
 func TestPerMessageAfterReturn(t *testing.T) {
-	const config = "tiers: [{name: anonymous, identity: ip, limits: 1/1m concurrency}]"
 	var receiving sync.WaitGroup
 	chat := func(s grpc.ServerStream) error {
 		m := &wrapperspb.StringValue{}
@@ -209,7 +206,7 @@ func TestPerMessageAfterReturn(t *testing.T) {
 		})
 		return s.SendMsg(m)
 	}
-	conn := streamServer(t, config, chat, grpclimit.MessageServerInterceptor)
+	conn := streamServer(t, "1/1m concurrency", chat, grpclimit.MessageServerInterceptor)
 	for i := range 20 {
 		stream := open(t, conn, chatDesc, chatMethod)
 		_ = stream.SendMsg(wrapperspb.String("hello"))

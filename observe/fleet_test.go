@@ -159,36 +159,31 @@ func TestProcessSilent(t *testing.T) {
 		one, two := newMonitor(t), newMonitor(t)
 		defer one.Share(shared)()
 		defer two.Share(hangs)()
-		time.Sleep(20 * time.Second)
-		firing := func() bool {
-			return slices.ContainsFunc(one.Status(0).Alerts, func(a observe.Alert) bool {
+		for _, step := range []struct {
+			name       string
+			sharedAway bool // this process cannot read reports
+			hangs      bool // the other one cannot write any
+			lasts      time.Duration
+			fires      bool
+			processes  int // that are known
+		}{
+			{"both report", false, false, 20 * time.Second, false, 2},
+			{"no reports can be read", true, false, time.Minute, false, 2},
+			{"they can again", false, false, 20 * time.Second, false, 2},
+			{"the other one is silent", false, true, 10 * time.Second, true, 2},
+			{"it reports again", false, false, 6 * time.Second, false, 2},
+			{"it is forgotten", false, true, 10*time.Minute + 10*time.Second, false, 1},
+		} {
+			shared.away.Store(step.sharedAway)
+			hangs.away.Store(step.hangs)
+			time.Sleep(step.lasts)
+			status := one.Status(0)
+			fires := slices.ContainsFunc(status.Alerts, func(a observe.Alert) bool {
 				return a.Name == "ProcessSilent" && a.State == "firing" && strings.Contains(a.Summary, "Silent: ")
 			})
-		}
-		if firing() {
-			t.Fatal("it fires although both report")
-		}
-		shared.away.Store(true)
-		time.Sleep(time.Minute)
-		if firing() {
-			t.Error("it fires in a process that cannot read reports")
-		}
-		shared.away.Store(false)
-		time.Sleep(20 * time.Second)
-		hangs.away.Store(true)
-		time.Sleep(10 * time.Second)
-		if !firing() || !one.Status(0).Processes[1].Silent {
-			t.Errorf("it does not fire after 10 s: %+v", one.Status(0))
-		}
-		hangs.away.Store(false)
-		time.Sleep(6 * time.Second)
-		if firing() {
-			t.Error("it fires although the process reports again")
-		}
-		hangs.away.Store(true)
-		time.Sleep(10*time.Minute + 10*time.Second)
-		if firing() || len(one.Status(0).Processes) != 1 {
-			t.Errorf("it is not forgotten: %+v", one.Status(0).Processes)
+			if fires != step.fires || len(status.Processes) != step.processes || fires && !status.Processes[1].Silent {
+				t.Errorf("%s: fires %v, want %v, %d processes: %+v", step.name, fires, step.fires, step.processes, status)
+			}
 		}
 		hangs.away.Store(false)
 	})
