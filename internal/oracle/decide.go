@@ -346,7 +346,8 @@ func (s *Store) setGenerations(claims []*stint.Claim, c *stint.Charge) {
 	}
 }
 
-// showAsOf sets states to the usages as of at, the instant of a booking.
+// showAsOf sets Used and ResetAfter in states to their values at the instant at which a booking
+// begins.
 func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	for i, p := range parts {
 		used, reset := p.counts.asOf(p.limit, at)
@@ -354,11 +355,11 @@ func showAsOf(parts []*part, states []stint.Usage, at int64) {
 	}
 }
 
-// giveUp removes from every limit the booking that the request replaces, and lets the decision see
-// only earlier bookings. old is the first instant at which the booking begins on any limit. If a
-// limit does not have the booking, old is never, and the other limits keep the booking until the
-// request is charged. gone reports whether the booking may be due: no limit has it any more, and
-// every state has the generation of the booking's charge.
+// giveUp removes the booking that the request replaces, and lets the decision see only the bookings
+// before it. It returns as `old` the first instant at which the booking begins on any limit. If one
+// of the limits does not have the booking, giveUp removes nothing and `old` is [never]; charging
+// the request then removes the booking where it is found. gone reports whether the booking may be
+// due: no limit has it, but every state still has the generation of the booking's charge.
 func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (old int64, gone bool) {
 	booked := r.Terms().Booked
 	if old = never; booked == nil {
@@ -402,9 +403,9 @@ func (s *Store) giveUp(r *stint.Request, claims []*stint.Claim, parts []*part) (
 	return old, false
 }
 
-// takeOff prepares the decision on a due booking, whose units were moved to the logs and meters. If
-// a log has the units, takeOff removes them from every limit, and lets the decision see only
-// bookings that have a grace. It reports whether a log had the units.
+// takeOff prepares the decision on a booking that is due: its units are already in the logs and
+// meters. If a log still has them, takeOff removes them from every limit, and lets the decision see
+// only bookings with a grace period. It reports whether a log had them.
 func (s *Store) takeOff(r *stint.Request, parts []*part, now int64) bool {
 	at := r.Terms().Booked.At
 	if !slices.ContainsFunc(parts, func(p *part) bool {

@@ -48,7 +48,8 @@ func (h *holders) asOf(*stint.Limit, int64) (used, reset int64) {
 
 func (h *holders) fits(l *stint.Limit, now, cost int64) bool { return h.earliest(l, now, cost) == now }
 
-// earliest returns the first instant with room for cost: from, or the expiry of a holder.
+// earliest returns the first instant at or after `from` with room for the cost: `from` itself or
+// the expiry of a holder. If Max is 0, it returns [never].
 func (h *holders) earliest(l *stint.Limit, from, cost int64) int64 {
 	if l.Max == 0 {
 		return never

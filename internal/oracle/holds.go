@@ -12,8 +12,8 @@ import (
 // and the total that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
-// isStock reports whether a limit holds the units of a hold that has the given life. Other limits
-// charge the units at once.
+// isStock reports whether a limit sets aside the units of a hold with the given life instead of
+// charging them at once.
 func isStock(l *stint.Limit, life int64) bool {
 	return hasLog(l) && !hasMeter(l) && (l.HoldThrough || l.Window.Microseconds() > life)
 }
@@ -25,7 +25,8 @@ func expiryOf(at, life int64) int64 {
 	return (at + life + g - 1) / g * g
 }
 
-// openHeld removes held units that have expired, and charges them if k.charges is set.
+// openHeld removes held units that have expired and, if k.charges is set, charges them at their
+// expiry. It limits the other expiries to [driver.LongestHold] from now.
 func (k *counts) openHeld(l *stint.Limit, now int64) {
 	before := k.held
 	k.held = nil
@@ -55,8 +56,8 @@ func (k *counts) hold(until, n int64) {
 	}
 }
 
-// release removes n units that expire at the instant until or later. If there are too few, it also
-// removes units that expire earlier, the latest first.
+// release removes n held units: first units that expire at the instant `until` or later and then,
+// if there are too few, units that expire earlier, the latest first.
 func (k *counts) release(until, n int64) {
 	take := func(i int) {
 		by := min(n, k.held[i].n)
@@ -139,8 +140,8 @@ type openHold struct {
 	cost, at, life, now int64
 }
 
-// eachHold calls f for each open hold of c that the amendment a applies to. total is the true cost
-// of the hold, but at least the cost that heartbeats have reported.
+// eachHold calls f for each open hold of the charge to which the amendment applies. It passes the
+// hold's true cost as total, or the cost that heartbeats have reported if that is higher.
 func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendment, now int64,
 	f func(h openHold, total int64)) {
 	state := 0
@@ -165,8 +166,8 @@ func (s *Store) eachHold(c *stint.Charge, claims []*stint.Claim, a *stint.Amendm
 	}
 }
 
-// settle settles the hold to t units under one limit. It returns the number of units that it did
-// not charge.
+// settle settles the hold under one limit, with a true cost of t units. It returns the number of
+// units that it did not charge.
 func (h *openHold) settle(p *part, t, maxDebt int64) (dropped int64) {
 	k, charged := p.counts.(*counts), max(h.cost, h.hold.reported)
 	at := h.at
@@ -230,7 +231,7 @@ func (s *Store) extendHolds(c *stint.Charge, claims []*stint.Claim, a stint.Amen
 		}
 	}
 	totals := a
-	if a.Costs != nil { // holds of other names are extended, too
+	if a.Costs != nil { // names that a.Costs omits are extended, too
 		totals.Costs = stint.Costs{}
 		for _, claim := range claims {
 			for i := range claim.Limits {

@@ -6,10 +6,10 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Idle reports whether a store may have forgotten the usage of a limit, because none of it counts
-// any more under the limit of the last write. The reference still remembers it. So after a change
-// to a slower refill or a step back of the clock, the reference may count usage that a store with
-// expiry has dropped. The rules allow both.
+// Idle reports whether a store may have forgotten the usage under a limit, because none of it
+// counts anymore under the version of the limit that was in force at the last write. The reference
+// still remembers the usage. So after the refill was slowed or the clock stepped back, the
+// reference may count usage that a store with expiry has dropped. The rules allow both.
 func (s *Store) Idle(c *stint.Claim, l *stint.Limit) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// seenID is the id of a charged request, with the request's charge. The field until is the time at
-// which the store forgets the id.
+// seenID is the id of a charged request, with the request's charge. The store forgets the id at the
+// instant `until`.
 type seenID struct {
 	id             string
 	until, repeats int64
@@ -70,8 +70,9 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// recall returns a copy of first, the charge of the original request, with the limits of its repeat
-// r. If the original request had other claims or another Hold, recall returns the zero charge.
+// recall returns the charge that the repeat r receives: a copy of `first`, the charge of the original
+// request, but with the limits of r. If there is no such charge, or if the original request had
+// other claims or another Hold, recall returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {
@@ -90,7 +91,8 @@ func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	return driver.NewCharge(claims, data)
 }
 
-// prolong extends the request id of c, if it is in force, to a full life from now.
+// prolong extends the life of the request id of c, if the id is in force, so that it lasts at least
+// IDLife from now.
 func (s *Store) prolong(c *stint.Charge, now int64) {
 	data := c.Data()
 	if data.RequestID == "" {

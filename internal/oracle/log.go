@@ -69,8 +69,8 @@ func (k *counts) openCalendar(l *stint.Limit, now int64) {
 	}
 	ahead = append(ahead, ahead[len(ahead)-1]+l.Window.Microseconds())
 	k.ends = []int64{last, ahead[0], ahead[1]}
-	// Drop the entries of periods that have ended. If the last end is not the calendar's, keep it
-	// as an entry without units.
+	// Drop the entries of periods that have ended. If the last end is later than the calendar's,
+	// keep it as an entry without units.
 	k.entries = slices.DeleteFunc(k.entries, func(e entry) bool { return e.at <= now })
 	if last > own.Last {
 		k.append(last, 0)
@@ -86,8 +86,8 @@ func sum(entries []entry) (n int64) {
 
 func (k *counts) append(e, n int64) { k.entries = appendEntry(k.entries, e, n) }
 
-// appendEntry adds n units to the entry at the given instant, or inserts one. If there are too many
-// entries then, it merges the two oldest.
+// appendEntry adds n units to the entry at the given instant, or inserts one. If that makes too
+// many entries, it merges the two oldest.
 func appendEntry(list []entry, at, n int64) []entry {
 	if i := slices.IndexFunc(list, func(x entry) bool { return x.at == at }); i >= 0 {
 		list[i].n += n
@@ -120,8 +120,8 @@ func (k *counts) logEnd(l *stint.Limit, entries []entry, booked []booking) (end 
 }
 
 // goes returns the instant from which the held units h no longer count if they are not settled. If
-// they are charged when they expire, or if books is set, it is the instant at which they then leave
-// the window. Otherwise, it is their expiry.
+// they are charged when they expire, or if `books` is set, it is the instant at which they then
+// leave the window. Otherwise, it is their expiry.
 func (k *counts) goes(l *stint.Limit, h entry, books bool) int64 {
 	if k.charges || books {
 		return k.stamp(l, h.at) + span(l)
@@ -165,8 +165,8 @@ func (k *counts) logFits(l *stint.Limit, now, cost int64) bool {
 	return true
 }
 
-// logEarliest returns the first instant with room for a cost. It tries every instant at which units
-// leave the window.
+// logEarliest returns the first instant at or after `from` with room for a cost. It tries every
+// instant at which units leave the window.
 func (k *counts) logEarliest(l *stint.Limit, from, cost int64) int64 {
 	var all []entry // at is the instant at which the units leave
 	for _, e := range k.entries {

@@ -15,8 +15,8 @@ type meter struct {
 	limit stint.Limit // limit under which the meter was last opened; see Idle
 }
 
-// scale defines the weights in a limit's meter. One unit of cost weighs unit. Every tick
-// microseconds, the meter gives back a weight of rate.
+// scale defines the weights in a limit's meter. The weight of one unit of cost is `unit`. The meter
+// gives back the weight `rate` every `tick` microseconds.
 type scale struct{ unit, rate, tick int64 }
 
 func scaleOf(l *stint.Limit) scale {
@@ -89,7 +89,7 @@ func (m *meter) add(units int64) {
 	}
 }
 
-// addLate adds units, less the weight that the meter gives back in refilled microseconds.
+// addLate adds units, less the weight that the meter gives back in `refilled` microseconds.
 func (m *meter) addLate(l *stint.Limit, units, refilled int64) {
 	s := scaleOf(l)
 	weight := times(min(units, most/s.unit), s.unit)
@@ -116,7 +116,8 @@ func (m *meter) through(l *stint.Limit, booked []booking, t int64) *meter {
 
 func (m *meter) used() int64 { return ceil(m.level, m.unit) }
 
-// below returns the first instant, from m.at on, at which the level has fallen by weight.
+// below returns the first instant, at or after m.at, at which the level has fallen by the given
+// weight.
 func (m *meter) below(l *stint.Limit, weight *big.Int) int64 {
 	if weight.Sign() <= 0 {
 		return m.at
@@ -132,8 +133,8 @@ func (m *meter) earliest(l *stint.Limit, cost int64) int64 {
 	return m.below(l, excess.Sub(excess, times(l.Capacity(), m.unit)))
 }
 
-// fits reports whether, with cost more units, the level stays within the capacity now and at every
-// booking.
+// fits reports whether the level would be within the capacity now and at every booking if the given
+// cost were added.
 func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	full, c := times(l.Capacity(), m.unit), m.clone()
 	if c.level.Add(c.level, times(cost, m.unit)); c.level.Cmp(full) > 0 {
@@ -150,8 +151,8 @@ func (m *meter) fits(l *stint.Limit, booked []booking, cost int64) bool {
 	return true
 }
 
-// settle adds units to a bucket's charge, or subtracts them if by is negative, unless the bucket
-// has refilled the whole charge. It reports whether it changed the charge.
+// settle adds the given number of units, which may be negative, to a bucket's charge, unless the
+// bucket has refilled the whole charge. It reports whether it changed the charge.
 func (m *meter) settle(l *stint.Limit, now int64, c settlement, by int64) bool {
 	s := scaleOf(l)
 	refilled := times(max(0, now/s.tick-c.at/s.tick), s.rate)

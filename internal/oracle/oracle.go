@@ -1,9 +1,9 @@
 // Package oracle is the slow, exact reference that tests compare the stores with.
 //
-// It implements docs/rules.md in the same order and in the simplest way: lists and loops, math/big
-// where products grow, one lock, and no expiry except where the rules drop something. It implements
-// every rule itself, and shares only small helpers and the calendar with the stores. Keep it
-// simple: avoid clever code here.
+// It follows the order of docs/rules.md and is as simple as possible: lists and loops, math/big
+// where products grow large, one lock, and no expiry except where the rules drop something. It
+// implements every rule itself, and shares only small helpers and the calendar with the stores.
+// Keep it simple: avoid clever code here.
 package oracle
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Store is the reference as a [stint.Store].
+// Store is the reference implementation of [stint.Store].
 type Store struct {
 	now func() int64
 
@@ -37,7 +37,7 @@ type Store struct {
 
 type scopeKey struct{ subject, scope string }
 
-// stateKey identifies the state of the limits with one name.
+// stateKey identifies a state, which all limits with the same name share.
 type stateKey struct {
 	scopeKey
 	name string
@@ -74,10 +74,10 @@ func New(now func() int64) *Store {
 // never be admitted.
 const never = int64(-1)
 
-// most is the largest count: 2^53.
+// most is the maximum of every count, 2^53.
 const most = stint.MaxUnits
 
-// settlement is one claim's part of a charge and its true cost.
+// settlement is one claim's part of a charge, with its true cost.
 type settlement struct {
 	id                          uint64
 	at, cost, trueCost, maxDebt int64
@@ -126,7 +126,7 @@ func (s *Store) Command(ctx context.Context, c stint.Command) error {
 	return nil
 }
 
-// reset removes the limits of c from their states, the states that then have no limits, and the
+// reset removes the usage under the limits of c, the states without any limits left, and the
 // request ids of the scope.
 func (s *Store) reset(c *stint.Claim, now int64) {
 	for i := range c.Limits {

@@ -7,7 +7,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 )
 
-// state is the usage of one subject in one scope, under the limits with one name.
+// state holds the usage of one subject in one scope, under all limits with the same name.
 type state struct {
 	generation uint32
 	last       int64
@@ -23,7 +23,7 @@ func (st *state) clone() *state {
 }
 
 // stepBack reports whether the clock stepped back. If so, it moves the entries and bookings of the
-// state back by the same time. Calendar periods and held units do not move.
+// state back by as much. Calendar periods and held units do not move.
 func (st *state) stepBack(now int64) bool {
 	if now >= st.last {
 		return false
@@ -56,8 +56,8 @@ type part struct {
 	// concurrency limit, which has no state. All parts with the same state share the copy.
 	in      *state
 	stepped bool
-	// counts is an opened copy of the limit's stored data. The decision is based on seen, which is
-	// counts, or a copy with fewer bookings if the request replaces a booking.
+	// counts is an opened copy of the limit's stored data. `seen` is what the decision is based on:
+	// counts or, if the request replaces a booking, a copy with fewer bookings.
 	counts, seen kept
 	booked       bool // the limit has the booking that the request replaces
 }
@@ -70,7 +70,8 @@ type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64
 	reset(l *stint.Limit, now int64) int64
-	// asOf returns used and reset at the instant of a booking, without later bookings.
+	// asOf returns the used and reset values at the instant at which a booking begins. Bookings
+	// that begin later do not count.
 	asOf(l *stint.Limit, at int64) (used, reset int64)
 	fits(l *stint.Limit, now, cost int64) bool
 	earliest(l *stint.Limit, from, cost int64) int64

@@ -18,8 +18,8 @@ import (
 // regardless of how they count.
 //
 // Record every decision, amendment and command in order, with the time at which it was made. Truth
-// checks nothing where the rules guarantee nothing: across a step back of the clock and, for a
-// meter, across a change of its limit or a refund.
+// checks nothing where the rules guarantee nothing: in windows in which the clock stepped back and,
+// for a meter, in windows in which its limit changed or units were refunded.
 type Truth struct {
 	// AnyDelay means that room may come back arbitrarily late.
 	AnyDelay bool
@@ -53,10 +53,10 @@ type event struct {
 	low, high int64
 	booked    bool
 	tentative bool // its units are not used before its owner asks again
-	astray    bool // at may no longer identify the event: the clock stepped back since, or units were removed
+	astray    bool // `at` may not identify it: the clock stepped back or units were removed
 }
 
-// Took records a decision made at now and checks it.
+// Took records a decision that was made at the given time, and checks it.
 func (t *Truth) Took(now int64, r stint.Request, d stint.Decision) error {
 	t.tick(now)
 	if d.Repeat {
@@ -163,12 +163,12 @@ func (t *Truth) hasBooking(now int64, r *stint.Request) bool {
 // is reports whether the event is a booking that begins after now and ends at the given instant.
 func (e *event) is(now, at int64) bool { return e.booked && e.at == at && e.from > now && e.high > 0 }
 
-// like reports whether e certainly has as many units as other.
+// like reports whether e and `other` certainly have the same number of units.
 func (e *event) like(other event) bool {
 	return e.high == other.high && (e.low == other.low || e.tentative)
 }
 
-// hasCome reports whether the booking that a request asks about is due and is still in a log.
+// hasCome reports whether the booking that a request asks to move up is due and is still in a log.
 func (t *Truth) hasCome(now int64, r *stint.Request) bool {
 	if r.Terms().Booked == nil || t.hasBooking(now, r) {
 		return false
@@ -261,10 +261,10 @@ func (lt *limitTruth) holds() {
 }
 
 // settle widens the bounds on the units of the event with the given id. certain means that the
-// charge has only this limit, so the settlement must have changed this event, and its units are at
-// most cost. Events from before a reset or a step back of the clock cannot be found; if no event
-// matches, the settlement may have changed any event. A store may confuse a lease and bookings that
-// end at the same instant, so settle widens their bounds, too.
+// charge has only this limit, so the settlement must have changed this event, which then has no
+// more units than the given cost. Events from before a reset or a step back of the clock cannot be
+// found; if no event matches, the settlement may have changed any event. A store may confuse a
+// lease and bookings that end at the same instant, so settle widens their bounds, too.
 func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 	lt.metered = len(lt.events) // the store may give back units that the meter had already refilled
 	for i := range lt.events {
@@ -289,7 +289,7 @@ func (lt *limitTruth) settle(id uint64, cost int64, certain bool) {
 }
 
 // giveUp removes the booking that a request asked to move up. If the decision left the booking at
-// its instant, giveUp instead gives it the id of the decision. It reports whether there is such a
+// its instant, giveUp only sets its id to that of the decision. It reports whether there is such a
 // booking; a booking that is due does not count.
 func (lt *limitTruth) giveUp(now, at int64, moved event) bool {
 	var found []int
@@ -371,8 +371,8 @@ func (t *Truth) of(c *stint.Claim, l *stint.Limit) *limitTruth {
 	return lt
 }
 
-// tick records the time. If the clock stepped back, windows overlap that did not overlap before, so
-// earlier events are no longer checked.
+// tick records the time. If the clock stepped back, windows that did not overlap before may
+// overlap, so earlier events are no longer checked.
 func (t *Truth) tick(now int64) {
 	if now < t.clock {
 		for _, lt := range t.limits {
@@ -384,8 +384,8 @@ func (t *Truth) tick(now int64) {
 	t.clock = now
 }
 
-// excuse is called when it is not known how many units of the events up to the instant until are
-// left. Checks against the capacity then ignore these events.
+// excuse is called when it is unknown how many units are left of the events up to the given
+// instant. Checks against the capacity then ignore these events.
 func (lt *limitTruth) excuse(until int64) {
 	for i := range lt.events {
 		if lt.events[i].at <= until {
@@ -438,7 +438,7 @@ func (lt *limitTruth) force(e event, several bool) {
 // the capacity plus the refill in that period. A meter counts units when they are charged.
 //
 // The units of a block are charged when the block is leased, and used up to half a window later. So
-// the refill of that time may be used, too. When the rest of a block is returned, the meter may
+// the refill during that time may be used, too. When the rest of a block is returned, the meter may
 // give back units that it has already refilled. These are at most one capacity, because the log has
 // room for at most one capacity of blocks at once.
 func (lt *limitTruth) checkMeter(l *stint.Limit) error {
@@ -458,8 +458,8 @@ func (lt *limitTruth) checkMeter(l *stint.Limit) error {
 	return nil
 }
 
-// check checks that the window that ends at end has no more units than the limit admits, if the
-// window contains e. For a fixed limit, it also checks the aligned window that contains end.
+// check verifies that the window with the given end, if it contains e, has no more units than the
+// limit admits. For a fixed limit, it also checks the aligned window that contains that end.
 func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	sum := func(after, until int64) int64 {
 		if !e.in(after, until) {
@@ -489,8 +489,8 @@ func (lt *limitTruth) check(l *stint.Limit, e *event, end int64) error {
 	return nil
 }
 
-// justified reports whether the true log would deny a request for cost units at now, if its events
-// leave the window up to maxLate later.
+// justified reports whether the true log would deny a request of the given cost if events left the
+// window up to maxLate too late. It also reports true for limits that the true log cannot judge.
 func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket || l.Algorithm == stint.AlgorithmConcurrency {
 		return true // only the comparison with the reference checks such limits
@@ -510,8 +510,9 @@ func (lt *limitTruth) justified(l *stint.Limit, now, cost int64) bool {
 	return false
 }
 
-// full reports whether the true log has no room for cost units in addition to all bookings, if its
-// events leave the window up to maxLate later.
+// full reports whether the true log has no room for the given cost in addition to all bookings, if
+// events leave the window up to maxLate too late. It also reports true for limits that the true log
+// cannot judge.
 func (lt *limitTruth) full(l *stint.Limit, now, cost int64) bool {
 	if lt.unsure || hasMeter(l) || l.Algorithm == stint.AlgorithmBucket {
 		return true

@@ -129,7 +129,7 @@ func (s *segment) fits(word string) bool {
 func Fold(text string) string {
 	return strings.Map(func(c rune) rune {
 		least := c
-		if c == '\u0130' || c == '\u0131' { // i with and without a dot, which Python treats as equal
+		if c == '\u0130' || c == '\u0131' { // İ and ı, which Python treats as equal to i
 			return 'i'
 		}
 		if c >= utf8.RuneSelf {
@@ -141,8 +141,8 @@ func Fold(text string) string {
 	}, text)
 }
 
-// Begins reports whether a path begins with the common prefix of all paths that fit. This check
-// rules out most paths, and the compiler inlines it.
+// Begins reports whether a path begins with the common prefix of all paths that fit the pattern.
+// This check rules out most paths, and the compiler inlines it.
 func (p *Pattern) Begins(path string) bool { return strings.HasPrefix(path, p.exact.begin) }
 
 // Fits reports whether a path fits the pattern. The path must be a result of [Clean].
@@ -181,7 +181,7 @@ func (p *Pattern) fits(path string, want *segments) bool {
 	return true
 }
 
-// Ends reports whether the pattern depends on how the last segment of a path ends.
+// Ends reports whether a match depends on how the last segment of a path ends.
 func (p *Pattern) Ends() bool {
 	last := p.exact.tail
 	if !p.gap {

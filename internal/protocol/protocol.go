@@ -1,7 +1,7 @@
 // Package protocol defines the data that stores exchange with package stint and with the stack of
 // package resilience, in addition to the requests and decisions that users see. Package driver
-// exports these types for authors of stores. It does not define them, because package stint, which
-// driver imports, has values of these types.
+// exports these types for authors of stores. It cannot define them itself, because it imports
+// package stint, which uses them.
 package protocol
 
 import "time"
@@ -59,7 +59,7 @@ type ChargeData struct {
 	// Generation is the generation of the first state. When a store creates a state again, for
 	// instance after a reset, it draws a new generation. It then no longer amends charges of
 	// earlier generations, unless they have an open hold. Generation is zero if there is no state,
-	// because no charge still counts or because all limits are concurrency limits.
+	// because no charge counts anymore or because all limits are concurrency limits.
 	Generation uint32
 	// Fallback means that the charge was made in the memory of this process because the store could
 	// not be reached. Only the process that made such a charge can amend it; the store cannot.
@@ -73,7 +73,7 @@ type ChargeData struct {
 	// Hold is the Hold of the request.
 	Hold time.Duration
 	// RequestID is the ID of the request. After a refund, the store no longer knows the ID, so that
-	// a repeat is charged again. If the ID was repeated within IDLife, nothing is refunded.
+	// a repeat is charged again. If the request was repeated within IDLife, nothing is refunded.
 	RequestID string
 	IDLife    time.Duration
 	// Others describes the states and claims after the first; nil if there is nothing to report
@@ -113,7 +113,7 @@ func (d *ChargeData) NowOf(i int) int64 {
 }
 
 // OtherStates describes a charge's states and claims after the first. A claim has one state for
-// each distinct name of its limits, except concurrency limits.
+// each distinct name of its limits, not counting concurrency limits.
 type OtherStates struct {
 	// Generations are the generations of all states except the first, in the order of the claims
 	// and, within a claim, of the names.

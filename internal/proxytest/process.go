@@ -50,7 +50,7 @@ func Launch(t testing.TB, env []string, path string, args ...string) *Process {
 	return Run(t, cmd)
 }
 
-// Run is like [Launch], for a command whose environment the caller sets.
+// Run is like [Launch], but takes a command whose environment the caller has set.
 func Run(t testing.TB, cmd *exec.Cmd) *Process {
 	t.Helper()
 	var out testkit.Buffer
@@ -78,8 +78,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// AwaitReady waits until the process answers a URL with 200. If the process ends first, the test
-// fails.
+// AwaitReady waits until the process answers requests for a URL with status 200. If the process
+// ends first, the test fails.
 func (p *Process) AwaitReady(t testing.TB, url string) {
 	t.Helper()
 	testkit.EventuallyNil(t, url, func() error {
@@ -109,10 +109,11 @@ func (p *Process) Pause(t testing.TB) {
 	redistest.AwaitStopped(p.Cmd.Process.Pid)
 }
 
-// FreeAddress returns an unused address of this host. Its port is below the range that the system
-// assigns, and above the ports of redistest and its cluster buses. The port does not begin with
-// 3000, because tests replace that port in shipped files. A UDP socket reserves the address until
-// the test ends, so that no other test gets it, in any process.
+// FreeAddress returns an unused address of this host. Its port is below the range from which the
+// system assigns ports, and above the ports that redistest uses for servers and cluster buses. It
+// does not begin with the digits 3000, because tests replace the address 127.0.0.1:3000 in shipped
+// files. A UDP socket reserves the address until the test ends, so that no other test, in any
+// process, gets it.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 200 {

@@ -48,9 +48,9 @@ const (
 	timeout        = "1500ms"
 )
 
-// Install copies a shipped file to a directory, and returns the name of the copy. In the copy, it
-// applies changes: pairs of a string and its replacement. The file must contain every string to
-// replace.
+// Install copies a shipped file to a directory, applies changes to the copy, and returns the name
+// of the copy. The changes are pairs of a string and its replacement. The file must contain every
+// string to replace.
 func Install(t testing.TB, dir, file string, changes ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(file)

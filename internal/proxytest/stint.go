@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// BuildStint returns the path of the program stint. It builds the program unless STINT_BINARY holds
-// the path: make test sets STINT_BINARY, so that the program is built once for all packages.
+// BuildStint returns the path of the stint program. It builds the program unless STINT_BINARY holds
+// the path; make test sets STINT_BINARY so that the program is built once for all packages.
 func BuildStint(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {

@@ -23,8 +23,8 @@ func newAlarm() (*alarm, error) {
 	return &alarm{int(fd), os.NewFile(fd, "alarm")}, nil
 }
 
-// set makes wait return after d and replaces any earlier setting. It must not run concurrently with
-// close.
+// set makes [alarm.wait] return after d, and replaces any earlier setting. It must not run
+// concurrently with [alarm.close].
 func (a *alarm) set(d time.Duration) {
 	spec := [2]syscall.Timespec{ // interval, first expiry
 		1: syscall.NsecToTimespec(max(1, d.Nanoseconds())),

@@ -9,7 +9,7 @@ type alarm struct{ timer *time.Timer }
 
 func newAlarm() (*alarm, error) { return &alarm{time.NewTimer(never)}, nil }
 
-// set makes wait return after d and replaces any earlier setting.
+// set makes [alarm.wait] return after d, and replaces any earlier setting.
 func (a *alarm) set(d time.Duration) { a.timer.Reset(d) }
 
 func (a *alarm) wait() { <-a.timer.C }

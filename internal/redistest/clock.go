@@ -16,8 +16,8 @@ import (
 var shiftSource []byte
 
 // StartFakeTime runs a server with a wall clock that tests can step with [Server.SetClockOffset]
-// and stop with [Server.StopClock]. It needs Linux and a C compiler; the race detector also needs
-// one.
+// and stop with [Server.StopClock]. It needs Linux and a C compiler, which the race detector needs,
+// too.
 func StartFakeTime(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
@@ -34,8 +34,8 @@ func StartFakeTime(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// setClock sets the clock ahead of the true time by ahead microseconds. If at is not 0, it instead
-// stops the clock at that time, in microseconds since the Unix epoch.
+// setClock sets the server's clock the given number of microseconds ahead of the true time or, if
+// `at` is not 0, stops the clock at that time, in microseconds since the Unix epoch.
 func (s *Server) setClock(t testing.TB, ahead, at int64) {
 	t.Helper()
 	if s.clock == "" {

@@ -58,7 +58,7 @@ func StartCluster(t testing.TB, args ...string) *Cluster {
 	return c
 }
 
-// Failover contains arguments of [StartCluster] for tests that kill a master. With them, a dead
+// Failover contains arguments for [StartCluster] in tests that kill a master. With them, a dead
 // master is replaced shortly after a node timeout of one second.
 var Failover = []string{"--cluster-node-timeout", "1000"}
 
@@ -248,7 +248,7 @@ func (c *Cluster) healthy(node *Server) error {
 }
 
 // assignSlots gives each master a third of the slots, and each node its own epoch, so that the
-// nodes do not have to resolve a conflict of epochs.
+// nodes do not have to resolve epoch conflicts.
 func (c *Cluster) assignSlots(t testing.TB) {
 	t.Helper()
 	for i, node := range c.Nodes {

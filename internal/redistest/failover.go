@@ -11,10 +11,10 @@ import (
 )
 
 // LossyFailover makes the cluster fail over and lose everything that is written to the key's master
-// while write runs, but nothing that was written before. It cuts off the replica, calls write and
-// kills the master. The replica then takes over. LossyFailover returns the time from the kill until
-// every running node knows the new master. The old master stays dead; to fail over again, restart
-// it and call [Cluster.AwaitOK].
+// during a call to the given function, but nothing that was written before. It cuts off the
+// replica, calls the function and kills the master. The replica then takes over. LossyFailover
+// returns the time from the kill until every running node knows the new master. The old master
+// stays dead; to fail over again, restart it and call [Cluster.AwaitOK].
 //
 // Just killing the master would lose almost nothing: on one host, writes that a master has
 // acknowledged have usually reached its replica.

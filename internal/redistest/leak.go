@@ -14,9 +14,8 @@ import (
 const goroutineSlack = 2
 
 // CheckGoroutines waits up to five seconds for goroutines to end, and fails the test if there are
-// still more than before. The argument before is an earlier result of [runtime.NumGoroutine]; one
-// or two more goroutines are permitted. Each running [Server] has one goroutine, so start servers
-// before counting.
+// still at least three more than `before`, an earlier result of [runtime.NumGoroutine]. Each
+// running [Server] has one goroutine, so start servers before counting.
 func CheckGoroutines(t testing.TB, before int) {
 	t.Helper()
 	if err := LeftGoroutines(before); err != nil {

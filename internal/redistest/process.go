@@ -49,8 +49,9 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// AwaitStopped waits until a process that was sent [Stop] has stopped. Before that, on a busy
-// machine, it may still answer. On systems without /proc, AwaitStopped does not wait.
+// AwaitStopped waits, for about a second at most, until a process that was sent [Stop] has stopped:
+// on a busy machine, the process may still answer for a while. On systems without /proc,
+// AwaitStopped does not wait.
 func AwaitStopped(pid int) {
 	for range 1000 {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

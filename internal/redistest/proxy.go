@@ -22,17 +22,17 @@ const (
 	Replies                   // from Redis to clients
 )
 
-// Proxy forwards data between clients and one Redis server, and simulates the faults of a network.
+// Proxy forwards data between clients and one Redis server, and simulates network faults.
 //
 // Faults may be set at any time, from any goroutine. They apply at once to all current and future
 // connections. Faults combine: a reply can be both late and in pieces. For connections that do not
-// use RESP, such as TLS connections, all faults apply except those of single messages.
+// use RESP, such as TLS connections, all faults apply except those that affect single messages.
 //
-// The faults of single messages ([Proxy.DropRequests], [Proxy.DropReplies], [Proxy.DropNext],
-// [Proxy.StallReplies], [Proxy.SwapReplies]) apply only to scripts: requests whose command begins
-// with EVAL, and their replies. All other messages pass, so that a client can always connect,
-// authenticate and discover nodes. Replies are matched by counting, so these faults do not work on
-// a connection that turns replies off (CLIENT REPLY) or uses MONITOR.
+// The faults that affect single messages ([Proxy.DropRequests], [Proxy.DropReplies],
+// [Proxy.DropNext], [Proxy.StallReplies], [Proxy.SwapReplies]) apply only to scripts: requests
+// whose command begins with EVAL, and their replies. All other messages pass, so that a client can
+// always connect, authenticate and discover nodes. Replies are matched by counting, so these faults
+// do not work on a connection that turns replies off (CLIENT REPLY) or uses MONITOR.
 //
 // A delay does not limit the data in flight: the proxy buffers any number of waiting bytes, in
 // memory.
@@ -64,7 +64,7 @@ type faults struct {
 	swap              bool
 }
 
-// StartProxy starts a proxy on a free loopback port in front of the server at the address target.
+// StartProxy starts a proxy on a free loopback port in front of the server at the target address.
 // The proxy ends with the test.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
@@ -96,10 +96,10 @@ func StartProxy(t testing.TB, target string) *Proxy {
 // Addr returns the proxy's address as host:port.
 func (p *Proxy) Addr() string { return p.addr }
 
-// URL returns the address as a redis:// URL, without a password.
+// URL returns the proxy's address as a redis:// URL, without a password.
 func (p *Proxy) URL() string { return "redis://" + p.addr }
 
-// Dials returns how many connections were accepted since the proxy started.
+// Dials returns the number of connections accepted since the proxy started.
 func (p *Proxy) Dials() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -122,8 +122,8 @@ func (p *Proxy) SetTarget(target string) {
 	p.target = target
 }
 
-// SetLatency delays a round trip by roundTrip, half of it in each direction, plus a random time of
-// up to jitter. Messages never overtake each other. Connecting is not delayed.
+// SetLatency delays a round trip by the given time, half of it in each direction, plus a random
+// time of up to `jitter`. Messages never overtake each other. Connecting is not delayed.
 func (p *Proxy) SetLatency(roundTrip, jitter time.Duration) {
 	p.change(func(f *faults) { f.roundTrip, f.jitter = roundTrip, jitter })
 }
@@ -190,8 +190,8 @@ func (p *Proxy) DropReplies(share float64) {
 // [Proxy.DropRequests] and [Proxy.DropReplies].
 func (p *Proxy) DropNext(d Direction, n int) { p.change(func(f *faults) { f.next[d] = n }) }
 
-// StallReplies holds every nth reply for d, where n is the argument every. Replies are counted over
-// all connections. Everything behind a held reply on its connection waits, too. If every is 0, no
+// StallReplies holds some replies for d: those whose number is a multiple of `every`, counted over
+// all connections. Everything behind a held reply on its connection waits, too. If `every` is 0, no
 // reply is held.
 func (p *Proxy) StallReplies(every int, d time.Duration) {
 	p.change(func(f *faults) { f.stallEvery, f.stallSeen, f.stall = every, 0, d })

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// link is one connection of a client and the corresponding connection to Redis.
+// link is a connection from a client, with the corresponding connection to Redis.
 type link struct {
 	proxy    *Proxy
 	client   *net.TCPConn
@@ -69,7 +69,7 @@ func (l *link) connect() error {
 	return err
 }
 
-// close and wake must be called with the lock of the proxy held.
+// close and wake must be called with proxy.mu held.
 func (l *link) close() {
 	l.closed = true
 	l.client.Close()
@@ -171,21 +171,21 @@ func (l *link) request(m message) message {
 	if script && l.proxy.faults.drops(Requests) {
 		return message{end: true}
 	}
-	// Redis answers a subscription with pushes, which reply does not count.
+	// Redis answers a subscription with push messages, which [link.reply] does not count.
 	if !bytes.HasSuffix(name, []byte("SUBSCRIBE")) {
 		l.scripts = append(l.scripts, script)
 	}
 	return m
 }
 
-// reply applies the faults of single messages to m, if m is the reply to a script.
+// reply applies the faults that affect single messages to m, if m is the reply to a script.
 func (l *link) reply(m message) message {
 	if m.data[0] == '>' {
 		return m
 	}
 	l.proxy.mu.Lock()
 	defer l.proxy.mu.Unlock()
-	if len(l.scripts) == 0 { // in RESP2, this is a message on a channel
+	if len(l.scripts) == 0 { // in RESP2, this is a message that was published on a channel
 		return m
 	}
 	script := l.scripts[0]
@@ -252,7 +252,8 @@ func (l *line) write() {
 	}
 }
 
-// next waits for the next bytes to forward. open is false after the last bytes.
+// next returns the next bytes to forward, waiting until they are due. open is false if there are no
+// more.
 func (l *line) next() (data []byte, open bool) {
 	p := l.link.proxy
 	for {
@@ -273,7 +274,8 @@ func (l *line) next() (data []byte, open bool) {
 	}
 }
 
-// pop removes and returns the data that is due now, or returns how long to wait.
+// pop removes and returns the data that is due now, or returns how long to wait. end means that no
+// more data follows.
 func (l *line) pop(now time.Time) (data []byte, end bool, wait time.Duration) {
 	f := &l.link.proxy.faults
 	if f.silent || len(l.queue) == 0 {
@@ -324,8 +326,8 @@ func later(a, b time.Time) time.Time {
 // errNotRESP means that a stream cannot be divided into messages.
 var errNotRESP = errors.New("not RESP")
 
-// readMessage reads one message of RESP2 or RESP3 and returns its bytes. With an error, it returns
-// the bytes read so far.
+// readMessage reads one message of RESP2 or RESP3 and returns its bytes. On an error, it also
+// returns the bytes read so far.
 func readMessage(r *bufio.Reader) ([]byte, error) {
 	// Check this before reading a line: bytes of another protocol may never contain the end of a
 	// line.

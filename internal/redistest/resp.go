@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// doTimeout limits the time of one command, so that a paused server fails a test instead of hanging
-// it.
+// doTimeout is the time limit for one command. With it, a paused server fails a test instead of
+// hanging it.
 const doTimeout = 10 * time.Second
 
-// CLI sends one command on its own connection and returns the reply in the form that redis-cli
-// prints to a pipe: one element of an array per line, an empty line for nil. An error of the server
-// or of the connection fails the test.
+// CLI sends one command on a new connection and returns the reply in the form that redis-cli prints
+// to a pipe: one array element per line, an empty line for nil. A server or connection error fails
+// the test.
 func (s *Server) CLI(t testing.TB, args ...string) string {
 	t.Helper()
 	return text(s.mustDo(t, args))
@@ -51,8 +51,8 @@ func (s *Server) mustDo(t testing.TB, args []string) any {
 	return replies[0]
 }
 
-// pipeline sends commands on its own connection and returns their replies, each a string or a slice
-// of replies. It returns an error for an error reply.
+// pipeline sends commands on a new connection and returns their replies, each a string or a slice
+// of replies. If a reply is an error, pipeline returns that error.
 func (s *Server) pipeline(commands ...[]string) ([]any, error) {
 	var conn net.Conn
 	var err error
@@ -102,8 +102,8 @@ func encode(commands ...[]string) string {
 	return b.String()
 }
 
-// readReply reads one RESP2 reply. It returns an error reply as its first result. Its second result
-// reports an error of the connection or a reply that cannot be read.
+// readReply reads one RESP2 reply. If the reply is an error, that error is the first result. The
+// second result is an error of the connection or of the protocol.
 func readReply(r *bufio.Reader) (any, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

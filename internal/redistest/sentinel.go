@@ -36,7 +36,7 @@ func StartSentinel(t testing.TB) *Sentinel {
 }
 
 // StartTLSSentinel starts a master without replicas and one sentinel that monitors it. Both use
-// only TLS, with the certificate of the master, and require a client certificate.
+// only TLS, with the master's certificate, and require a client certificate.
 func StartTLSSentinel(t testing.TB) *Sentinel {
 	t.Helper()
 	s := &Sentinel{MasterName: "stint",
@@ -48,8 +48,8 @@ func StartTLSSentinel(t testing.TB) *Sentinel {
 	return s
 }
 
-// startSentinel starts a sentinel with additional lines of configuration. The sentinel uses TLS if
-// the master does.
+// startSentinel starts a sentinel with additional configuration lines. The sentinel uses TLS if the
+// master does.
 func (s *Sentinel) startSentinel(t testing.TB, more ...string) *Server {
 	srv := newServer(t)
 	srv.portFlag, srv.tls = s.Master.portFlag, s.Master.tls

@@ -36,12 +36,12 @@ import (
 )
 
 const (
-	// BinaryEnv is the variable that names another server to test against, for example
+	// BinaryEnv is the environment variable that names another server to test against, for example
 	// valkey-server. It is also used for sentinels and cluster nodes.
 	BinaryEnv = "STINT_REDIS_SERVER"
 
-	// startTimeout is long because a test machine may be busy; a server is usually ready within 50
-	// ms.
+	// startTimeout is long because a test machine may be busy; usually, a server is ready within 50
+	// milliseconds.
 	startTimeout = 30 * time.Second
 
 	// Ports are below the range from which the system assigns ports to outgoing connections, so
@@ -220,8 +220,8 @@ func (s *Server) launch() error {
 	return s.awaitReady()
 }
 
-// awaitReady waits until this server answers. An answer of another server that took the port first
-// does not count.
+// awaitReady waits until this server answers. An answer from another server that took the port
+// first does not count.
 func (s *Server) awaitReady() error {
 	proc := s.proc
 	pid := fmt.Sprintf("process_id:%d\r\n", proc.pid)

@@ -49,12 +49,12 @@ func (s *Server) CertificateFiles() (cert, key string) {
 // servers and clients other than Redis. It returns the paths of both files.
 func NewCertificate(t testing.TB) (cert, key string) { return CertificateFor(t, longValid) }
 
-// longValid is the validity of certificates. It is longer than the time before expiry at which
-// stint warns.
+// longValid is how long certificates are valid by default. It is longer than the time before expiry
+// at which stint starts to warn.
 const longValid = 90 * 24 * time.Hour
 
-// CertificateFor is like [NewCertificate], but the certificate expires after the given time. If
-// valid is negative, it has already expired.
+// CertificateFor is like [NewCertificate], but the certificate expires after the given time. If the
+// time is negative, the certificate has already expired.
 func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 	t.Helper()
 	directory := t.TempDir()
@@ -65,8 +65,8 @@ func CertificateFor(t testing.TB, valid time.Duration) (cert, key string) {
 }
 
 // writeCertificate creates a certificate for 127.0.0.1 and localhost that servers and clients use
-// and trust. It writes the certificate and its key to dir, and returns the configuration of
-// clients.
+// and trust. It writes the certificate and its key to a directory, and returns the TLS
+// configuration for clients.
 func writeCertificate(dir string, valid time.Duration) (*tls.Config, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// keysWithoutTTL is a script that returns the keys of stint that have no expiry, except keys of
+// keysWithoutTTL is a script that returns the keys of stint that have no expiry, except the keys of
 // tables.
 const keysWithoutTTL = `
 local found = {}

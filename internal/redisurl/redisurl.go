@@ -21,7 +21,7 @@ import (
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 )
 
-// Begin is the part of an error text that lists the usual schemes of a URL.
+// Begin is the part of an error message that lists the usual schemes of a URL.
 const Begin = "does not begin with redis://, rediss:// or unix://"
 
 const urlForms = `want redis://user:password@host:6379/0, rediss:// for TLS, ` +
@@ -47,7 +47,7 @@ func IsTLS(text string) bool {
 	return slices.Contains([]string{"rediss", "valkeys"}, strings.ToLower(scheme))
 }
 
-// Check checks a URL like [Parse], but reads no files.
+// Check checks a URL in the same way as [Parse], but reads no files.
 func Check(text string) error {
 	if _, _, err := parse(text); err != nil {
 		return &stint.InvalidError{Err: fmt.Errorf("the URL of Redis: %w; %s", err, urlForms)}
@@ -73,8 +73,8 @@ func Parse(text string) (rueidis.ClientOption, error) {
 	return option, nil
 }
 
-// useFiles makes the client use the certificate authorities and the client certificate in files,
-// also for Sentinels. Every new connection reads the files again.
+// useFiles makes the client use the certificate authorities and the client certificate in the given
+// files, for Sentinels as well. Every new connection reads the files again.
 func useFiles(option *rueidis.ClientOption, files tlsfiles.Files) error {
 	if option.TLSConfig == nil {
 		if files != (tlsfiles.Files{}) {

@@ -18,8 +18,8 @@ type FileError struct{ Name, Message string }
 
 func (e *FileError) Error() string { return e.Name + ": " + e.Message }
 
-// Open reads a file or, if path is a directory, the files in it for whose names wanted returns
-// true. It reads at most size bytes, as in [ReadFiles]. If deep is true, it includes
+// Open reads a file or, if the path leads to a directory, the files in it whose names satisfy
+// `wanted`. It limits their total size in the same way as [ReadFiles]. If deep is true, it includes
 // subdirectories. Files are in the order of their paths. Open skips hidden files and directories,
 // and files that editors leave behind, such as #a.yaml#. The error is a [*FileError] or comes from
 // the system.
@@ -41,7 +41,7 @@ func Open(path string, size int, deep bool, wanted func(name string) bool) ([]Fi
 	return ReadFiles(size, names...)
 }
 
-// list returns the names of the files in a directory for which wanted returns true. Links to files
+// list returns the paths of the files in a directory whose names satisfy `wanted`. Links to files
 // count as files: in a Kubernetes ConfigMap, files are symbolic links.
 func list(directory string, deep bool, wanted func(name string) bool) (names []string, err error) {
 	entries, err := os.ReadDir(directory)

@@ -12,7 +12,7 @@ const maxLinks = 40
 
 // follow calls add for each directory in which a change can alter what a path refers to: the
 // directory of the final target, and the directory of each symbolic link on the way. For example, a
-// deployment may replace the link current in current/rules/a.yaml.
+// deployment may replace the link `current` in the path current/rules/a.yaml.
 func follow(path string, add func(directory string)) {
 	for range maxLinks {
 		link, rest := firstLink(path)

@@ -24,8 +24,8 @@ type Config struct {
 	// watched too.
 	Paths []string
 	Deep  bool
-	// If Whole is true, Open always returns a complete set of files. If a file is missing, it has
-	// been removed and is not just being replaced.
+	// If Whole is true, Open always returns a complete set of files, so a missing file has been
+	// removed and is not just being replaced.
 	Whole bool
 	// Open returns the current files.
 	Open func() ([]File, error)
@@ -47,8 +47,8 @@ type Result struct {
 	Err error
 	// Changed reports whether this check put a change in force.
 	Changed bool
-	// Good is the number of changes so far that were put in force, and Failed is the number of
-	// changes that were refused.
+	// Good is the number of changes put in force so far, and Failed is the number of changes
+	// refused so far.
 	Good, Failed int
 	// Files lists the files that have changed. It is empty if this check put nothing in force.
 	Files []string
@@ -203,7 +203,7 @@ func (w *Watcher) path() string { return strings.Join(w.c.Paths, ", ") }
 
 type digest [sha256.Size]byte
 
-// digestOf returns the digest of files, or of the error if there are none.
+// digestOf returns the digest of the given files, or of the error if they could not be read.
 func digestOf(files []File, err error) digest {
 	h := sha256.New()
 	add := func(text []byte) {

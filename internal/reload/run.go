@@ -21,9 +21,8 @@ const (
 	settleAtMost = time.Second
 )
 
-// Run reloads the files when they change, until the context ends, and returns the error of the
-// context. If no files are in force yet and the current ones are invalid, it returns their error at
-// once.
+// Run reloads the files when they change, until the context ends, and returns the context's error.
+// If no files are in force yet and the current ones are invalid, it returns their error at once.
 func (w *Watcher) Run(ctx context.Context) error {
 	w.mu.Lock()
 	begun := w.good != digest{}
