@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint/internal/contract"
 )
 
-// hold is an open hold of one state: its expiry, the end of the time in which it can be settled,
-// and the total that heartbeats have reported.
+// hold is the record of an open hold in one state: its expiry, the end of the time in which it can
+// be settled, and the total that heartbeats have reported.
 type hold struct{ expires, end, reported int64 }
 
 // isStock reports whether a limit sets aside the units of a hold with the given life instead of
@@ -40,8 +40,8 @@ func (k *counts) openHeld(l *stint.Limit, now int64) {
 	}
 }
 
-// holdFor holds n units of the limit until the given instant. If that is not after now, the units
-// expire at once.
+// holdFor holds n units of the limit until the given instant. If that instant is not after now,
+// the units expire at once.
 func (k *counts) holdFor(l *stint.Limit, until, n, now int64) {
 	if n > 0 {
 		k.hold(until, n)

@@ -57,7 +57,7 @@ func (s *Store) remember(r *stint.Request, now, at int64) {
 }
 
 // noteCharge stores the charge of d with the request's id, if the id has no charge yet or the
-// request moves up a booking.
+// request moves a booking up.
 func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	if r.ID == "" || !contract.Charges(&r.Claims[0]) || d.Charge.IsZero() || d.Repeat {
 		return
@@ -70,9 +70,9 @@ func (s *Store) noteCharge(r *stint.Request, d *stint.Decision) {
 	}
 }
 
-// recall returns the charge that the repeat r receives: a copy of `first`, the charge of the original
-// request, but with the limits of r. If there is no such charge, or if the original request had
-// other claims or another Hold, recall returns the zero charge.
+// recall returns the charge that the repeat r receives: a copy of `first`, the charge of the
+// original request, but with the limits of r. If there is no such charge, or if the original
+// request had other claims or another Hold, recall returns the zero charge.
 func recall(r *stint.Request, first stint.Charge) stint.Charge {
 	claims := slices.Clone(r.Claims)
 	if first.IsZero() || len(claims) != len(first.Claims()) || r.Hold != first.Data().Hold {

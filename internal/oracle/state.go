@@ -64,8 +64,8 @@ type part struct {
 
 func (p *part) cost() int64 { return p.claim.CostOf(p.limit) }
 
-// kept is the stored data of one limit. Its methods are named after terms in docs/rules.md. open
-// must be called before the other methods.
+// kept is the stored data of one limit. Its methods are named after terms in docs/rules.md.
+// [kept.open] must be called before the other methods.
 type kept interface {
 	open(l *stint.Limit, now int64)
 	used(l *stint.Limit) int64

@@ -21,7 +21,7 @@ import (
 // checks nothing where the rules guarantee nothing: in windows in which the clock stepped back and,
 // for a meter, in windows in which its limit changed or units were refunded.
 type Truth struct {
-	// AnyDelay means that room may come back arbitrarily late.
+	// AnyDelay means that room may come back arbitrarily late, so denials are not checked.
 	AnyDelay bool
 
 	clock  int64
@@ -526,10 +526,11 @@ func (lt *limitTruth) hasBookings(now int64) bool {
 	return slices.ContainsFunc(lt.events, func(e event) bool { return e.booked && e.from > now })
 }
 
-// in reports whether part of the event may have happened in (after, until].
+// in reports whether part of the event may have happened in the period (after, until].
 func (e *event) in(after, until int64) bool { return e.at > after && e.from <= until }
 
-// sum returns the units in (after, until]: the fewest possible if least is set, else the most.
+// sum returns the units in the period (after, until]: the fewest possible if least is set, else the
+// most.
 func (lt *limitTruth) sum(after, until int64, least bool) int64 {
 	var n int64
 	for i := range lt.events {

@@ -118,8 +118,8 @@ type OtherStates struct {
 	// Generations are the generations of all states except the first, in the order of the claims
 	// and, within a claim, of the names.
 	Generations []uint32
-	// At and Now have the At and Now of the claims after the first, if each subject has its own
-	// clock. If they are nil, the At and Now of the charge apply to all claims.
+	// At and Now hold the values of At and Now for the claims after the first, if each subject has
+	// its own clock. If they are nil, the values of the charge apply to all claims.
 	At, Now []int64
 }
 

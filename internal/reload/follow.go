@@ -33,7 +33,7 @@ func follow(path string, add func(directory string)) {
 }
 
 // firstLink returns the first symbolic link in a path, and the rest of the path after it. If the
-// path has no link, link is "".
+// path has no link or does not exist, both are "".
 func firstLink(path string) (link, rest string) {
 	path = filepath.Clean(path)
 	for at := 1; at <= len(path); at++ { // the root is not a link

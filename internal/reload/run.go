@@ -58,7 +58,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 
 // watch watches the directories in which files can change: the parents of the paths, the paths that
 // are directories, the directories of symbolic links on the way, and the directories of the targets
-// of these links. It skips directories that do not exist. Run finds later changes there by polling.
+// of these links. It skips directories that do not exist. If these are created later, Run finds
+// them by polling.
 func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	var errs []error
 	add := func(directory string) {
@@ -74,9 +75,9 @@ func (w *Watcher) watch(events *fsnotify.Watcher) error {
 	return errors.Join(errs...)
 }
 
-// directories calls add for a directory, for the directories that links in it lead to and, if the
-// watch is deep, for the directories below it. It skips hidden entries, because they are never part
-// of a configuration.
+// directories calls add for a directory, for the directories of the targets of links in it (see
+// [follow]) and, if the watch is deep, for the directories below it. It skips hidden entries,
+// because they are never part of a configuration.
 func (w *Watcher) directories(path string, add func(directory string)) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
