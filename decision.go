@@ -6,8 +6,8 @@ import (
 )
 
 // inlineUsages is the number of usages that a decision holds without allocating: enough for limits
-// per minute, per hour and per day. If all usages were in a slice, a decision in memory would take
-// 13 to 50% longer.
+// per minute, per hour and per day. If usages were always in a slice, an in-memory decision would
+// take 13 to 50% longer.
 const inlineUsages = 3
 
 // Decision is the answer to a [Request]. Copies of a decision refer to the same charge, which can
@@ -16,8 +16,8 @@ type Decision struct {
 	// Allowed reports whether the request may go ahead. Example: true for the first 10 requests in
 	// a minute under 10/1m.
 	Allowed bool
-	// Repeat reports whether an earlier request with the same [Request.ID] was charged, so that
-	// this one is not. Example: true for a retry.
+	// Repeat reports whether an earlier request with the same [Request.ID] was charged; this one
+	// was then not charged again. Example: true for a retry.
 	Repeat bool
 	// Banned reports whether the subject is banned. The ban ends after BanLeft. Example: true for
 	// an hour after [Limiter.Ban] with time.Hour.
@@ -29,7 +29,7 @@ type Decision struct {
 	// unavailable: no limit is known to be exceeded. Example: true under [FailDeny] while Redis is
 	// down.
 	Unavailable bool
-	// Denier is the number of the claim that denied the request, counted from 1; 0 if none did.
+	// Denier is the position of the claim that denied the request, starting at 1; 0 if none did.
 	// Example: 2 if Claims[1] had no room.
 	Denier uint8
 
@@ -40,8 +40,8 @@ type Decision struct {
 	// before going ahead, and the usages are as of the booked time.
 	RetryAfter time.Duration
 	// BanLeft is the time until the subject's ban ends, or zero if it is not banned. RetryAfter may
-	// be longer, because a limit may still have no room when the ban ends. Example: 59m while a ban
-	// of an hour is a minute old.
+	// be longer, because a limit may still have no room when the ban ends. Example: 59m one minute
+	// into a ban of an hour.
 	BanLeft time.Duration
 	// Charge identifies what was charged, for [Limiter.Refund], [Limiter.Settle] and
 	// [Limiter.Hold]. It has the claims of the request, even if nothing was charged. An allowed
@@ -66,8 +66,8 @@ func (d *Decision) Usages() []Usage {
 }
 
 // MakeUsages replaces the usages of the decision with n zero usages, and returns them for a store
-// to fill in. Copies of a decision may share usages, so a store calls MakeUsages before it changes
-// the usages of a copy.
+// to fill in. Copies of a decision may share usages, so a store must call MakeUsages before it
+// changes the usages of a copy.
 func (d *Decision) MakeUsages(n int) []Usage {
 	d.many, d.count = nil, 0
 	if n > inlineUsages {
@@ -80,7 +80,7 @@ func (d *Decision) MakeUsages(n int) []Usage {
 	return d.few[:n]
 }
 
-// Usage describes how much of one limit a subject has used, as of a decision.
+// Usage describes how much of one limit a subject has used at the time of a decision.
 type Usage struct {
 	// Used is the number of units that count now, including those just charged, booked or held.
 	// Used may exceed the capacity, for example after a settlement or [Limiter.Charge] left a debt,
@@ -143,8 +143,8 @@ func (d *Decision) state(i int) State {
 	return s
 }
 
-// UsagesOf returns the usages of the claim with the given index, in the order of its Limits, or
-// none if they are unknown. See [Decision.Usages].
+// UsagesOf returns the usages of the claim with the given index, in the order of its Limits. The
+// list is empty if they are unknown. See [Decision.Usages].
 func (d *Decision) UsagesOf(claim int) []Usage {
 	claims, usages := d.Charge.Claims(), d.Usages()
 	for i := range claims {
@@ -170,11 +170,11 @@ func (d *Decision) Decisive() State {
 	return best
 }
 
-// Outweighs reports whether s matters more to the caller than the other state. The state that
-// denies for longer matters more. If both deny for the same time, the state that admits fewer
-// further requests like this one matters more, and then the state that has used a larger share of
-// its capacity. Example: 30 units left for requests that cost 10 outweigh 5 units left for requests
-// that cost 1.
+// Outweighs reports whether s matters more to the caller than the other state. The state with the
+// longer RetryAfter matters more. If these are equal, the state that admits fewer further requests
+// of the same cost matters more. If these numbers are equal too, the state that has used the larger
+// share of its capacity does. Example: 30 units left for requests that cost 10 outweigh 5 units
+// left for requests that cost 1.
 func (s State) Outweighs(than State) bool {
 	if s.RetryAfter != than.RetryAfter {
 		return s.RetryAfter > than.RetryAfter

@@ -27,7 +27,7 @@
 // # Guarantees
 //
 // An [AlgorithmSliding] limit of L per W admits at most L in any window of length W, wherever that
-// window begins, for as long as the store answers; docs/resilience.md has the bound for outages.
+// window begins, for as long as the store answers; docs/resilience.md gives the bound for outages.
 // Several limits are charged together or not at all. A denial charges nothing. Limits use the
 // store's clock, so the clocks of callers do not matter.
 //
@@ -41,7 +41,7 @@
 //   - httplimit and grpclimit limit servers and clients.
 //   - outbound keeps calls to third-party APIs within their limits.
 //   - policy decides which requests to admit, by rules for tiers and routes; config reads such
-//     rules, and overrides keeps other limits for single subjects.
+//     rules, and overrides keeps different limits for individual subjects.
 //   - observe counts decisions and raises alerts; dashboard shows them.
 //   - server is the daemon with all of these.
 //   - driver and storetest are for authors of stores.

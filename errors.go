@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a request that is not admitted however long it waits: its cost exceeds
-// the capacity of a limit, or a limit is zero. Never is the longest duration, so it compares as
-// longer than any other wait.
+// Never is the RetryAfter of a request that would never be admitted, however long it waited: its
+// cost exceeds the capacity of a limit, or a limit is zero. Never is the longest duration, so it is
+// greater than any other wait.
 const Never = time.Duration(math.MaxInt64)
 
 // DeniedError reports a denial as an error. [Decision.Err] returns it; stores never do.
 type DeniedError struct {
-	// Key is the subject that was denied, with its scope.
+	// Key is the subject that was denied, and its scope if it has one; see [Decision.Key].
 	Key string
 	// RetryAfter is the time to wait, or [Never].
 	RetryAfter time.Duration
 	// Banned reports whether the subject is banned.
 	Banned bool
-	// Unavailable reports whether the store is unavailable, so that no limit is known to be
-	// exceeded. See [Decision.Unavailable].
+	// Unavailable reports whether the request was denied only because the store was unavailable;
+	// see [Decision.Unavailable].
 	Unavailable bool
 }
 
@@ -36,7 +36,7 @@ func (e *DeniedError) Error() string {
 	return "rate limit exceeded for key " + quote(e.Key)
 }
 
-// InvalidError reports mistakes of the caller: a value that does not pass validation, or a call
+// InvalidError reports mistakes by the caller: a value that does not pass validation, or a call
 // that the limiter or store is not set up for. Nothing was done. The error lists every mistake.
 //
 // In this package, in the packages that contain stores, and in packages outbound, overrides and
@@ -56,7 +56,7 @@ type StoreError struct {
 	// Op is the operation that failed: "take", "amend" or "command", or another operation of a
 	// store, such as "ping".
 	Op string
-	// Kind is the kind of the failure, for metrics and for callers that decide what to do.
+	// Kind is the kind of failure, for metrics and for callers that decide what to do.
 	Kind StoreErrorKind
 	Err  error
 }
@@ -96,8 +96,8 @@ func (k StoreErrorKind) String() string { return cmp.Or(string(k), "other") }
 
 // NothingDone reports whether a call that failed in this way is certain to have done nothing, so
 // that a repeat cannot charge twice. After any other failure, the store may have executed the call:
-// repeat only a request with an ID (see [Request.ID]). On a Redis Cluster, each subject has its own
-// call. For a request with several subjects, the result applies only to the call that failed.
+// repeat only a request with an ID (see [Request.ID]). On a Redis Cluster, a request with several
+// subjects takes one call per subject, and the result applies only to the call that failed.
 func (k StoreErrorKind) NothingDone() bool {
 	switch k {
 	case KindAuth, KindFull, KindReadOnly, KindBusy, KindMigrating, KindRefused:

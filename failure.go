@@ -10,7 +10,7 @@ import (
 type FailurePolicy struct {
 	// Mode determines what happens to the request. The default is FailLocal.
 	Mode FailureMode
-	// Budget is the maximum time that a decision may take; if it is zero, the budget of the store
+	// Budget is the maximum time that a decision may take; if it is zero, the store's budget
 	// applies. Use [StrictBudget] to prefer exact limits over quick answers.
 	Budget time.Duration
 }
@@ -24,7 +24,7 @@ type FailureMode uint8
 
 const (
 	// FailLocal decides in memory, under the same limits, divided among the processes that share
-	// them. So an outage neither denies every request nor lifts the limits.
+	// them. An outage then neither denies every request nor lifts the limits.
 	FailLocal FailureMode = iota
 	// FailAllow allows everything.
 	FailAllow

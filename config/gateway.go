@@ -7,12 +7,12 @@ import (
 )
 
 // Gateway configures a gateway. The first group of fields can be set in files and by a program; the
-// program takes precedence. The second group can be set only by a program. A field with its zero
-// value is not set.
+// program takes precedence. The second group can be set only by a program. A field that is zero
+// counts as not set.
 type Gateway struct {
-	// Routes map requests to upstreams. Routes for a request's host take precedence over those for
-	// any host; among these, the longest prefix wins. Routes set by a program replace those in
-	// files.
+	// Routes map requests to upstreams. Routes for the host of a request take precedence over those
+	// for any host; among routes for the same host, the longest prefix wins. Routes set by a
+	// program replace those in files.
 	Routes []Route
 	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
@@ -20,15 +20,16 @@ type Gateway struct {
 	// response; 0 means one minute, and a negative value means no limit. A body that keeps arriving
 	// has no time limit.
 	ResponseHeaderTimeout time.Duration
-	// BodyTimeout is the maximum time for which a client may pause in the middle of a request's
-	// body before it gets a 408. It applies until the response begins; after that, upstream and
-	// client may exchange messages, as in gRPC. 0 means 10 s, and a negative value means no limit.
+	// BodyTimeout is the maximum time for which a client may pause while it sends a request's body;
+	// after that, it gets a 408. The timeout ends when the response begins, because the client and
+	// the upstream may then exchange messages, as in gRPC. 0 means 10 s, and a negative value means
+	// no limit.
 	BodyTimeout time.Duration
-	// MinBodyRate is the minimum number of bytes of a request's body that a client must send per
-	// second, on average over the BodyTimeout; 0 means 500.
+	// MinBodyRate is the minimum rate, in bytes per second, at which a client must send a request's
+	// body, averaged over BodyTimeout; 0 means 500.
 	MinBodyRate int64
-	// SendTimeout is the maximum time for which a client may read nothing of a response while there
-	// is data to send; 0 means 30 s.
+	// SendTimeout is the maximum time that a client may go without reading while there is response
+	// data to send; 0 means 30 s.
 	SendTimeout time.Duration
 	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
 	MaxBody int64
@@ -43,9 +44,9 @@ type Gateway struct {
 	Reserved []string
 	// TLS is the configuration for https upstreams; nil means the default of crypto/tls.
 	TLS *tls.Config
-	// NoHTTP2 uses HTTP/1.1 for https upstreams even if they offer HTTP/2.
+	// NoHTTP2 disables HTTP/2 for https upstreams, even if they offer it.
 	NoHTTP2 bool
-	// TLSHandshakeTimeout is the timeout for the TLS handshake after connecting; 0 means 5 s.
+	// TLSHandshakeTimeout is the timeout for the TLS handshake with an upstream; 0 means 5 s.
 	TLSHandshakeTimeout time.Duration
 	// IdleTimeout is the time for which unused connections to upstreams stay open; 0 means 90 s.
 	// Keep it shorter than the idle timeout of the upstreams.
@@ -61,8 +62,8 @@ type Gateway struct {
 	// NoAccessLog turns off the access log. Requests that fail because of the gateway or its
 	// upstream are still logged.
 	NoAccessLog bool
-	// AccessLogEvery reduces the access log: with 100, it contains one of every 100 requests. 0
-	// logs all.
+	// AccessLogEvery makes the access log contain only one of every AccessLogEvery requests; 0
+	// means all.
 	AccessLogEvery int
 	// AccessLogQuery also logs query strings, which often contain secrets.
 	AccessLogQuery bool

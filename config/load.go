@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/reload"
 )
 
-// maxSize is the maximum size in bytes of all files of a configuration together.
+// maxSize is the maximum total size of the files of a configuration, in bytes.
 const maxSize = 1 << 20
 
 //go:embed schema.json
@@ -20,19 +20,19 @@ var schema []byte
 // still have mistakes that a schema cannot find, such as undefined names or limits out of bounds.
 func Schema() []byte { return slices.Clone(schema) }
 
-// Parse reads a configuration from text. It reports mistakes under the given file name. The error
-// is an [*Error].
+// Parse reads a configuration from text. The given name is the file name in the reported mistakes.
+// A non-nil error is an [*Error].
 func Parse(name string, text []byte) (*Config, error) {
 	return read([]reload.File{{Name: name, Text: text}})
 }
 
-// Load reads a configuration from a file or a directory. In a directory, it reads all files with a
-// name that ends in .yaml or .yml, in the order of their names. Together they are one
-// configuration: the lists of tiers, policies and webhooks are concatenated, mappings of names are
-// merged, and every other key may be in only one file. Subdirectories, hidden files and files that
-// editors leave behind are not read.
+// Load reads a configuration from a file or a directory. In a directory, it reads all files whose
+// names end in .yaml or .yml, sorted by name. Together they form one configuration: the lists of
+// tiers, policies and webhooks are concatenated, mappings from names are merged, and any other key
+// may appear in only one file. Subdirectories, hidden files and files that editors leave behind are
+// skipped.
 //
-// The error is an [*Error], or a file system error.
+// A non-nil error is an [*Error] or a file system error.
 func Load(path string) (*Config, error) {
 	files, err := open(path)
 	if err != nil {

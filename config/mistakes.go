@@ -13,8 +13,8 @@ import (
 
 // Mistake is a mistake in a configuration, or a warning about it.
 type Mistake struct {
-	// File is the name of the file. Line is the line in it, counted from 1, or 0 if the mistake
-	// does not belong to a line.
+	// File is the name of the file. Line is the line number, starting at 1, or 0 if the mistake has
+	// none.
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
 	// Key is the path of the key in the file, such as "tiers[1].limits[0]". It is "" for the whole
@@ -26,7 +26,7 @@ type Mistake struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
-// text returns the mistake in one line: "stint.yaml:12: tiers[1].limits[0]: …".
+// text formats the mistake on one line: "stint.yaml:12: tiers[1].limits[0]: …".
 func (m *Mistake) text() string {
 	text := m.File + ": "
 	if m.Line > 0 {
@@ -41,7 +41,7 @@ func (m *Mistake) text() string {
 	return text + m.Message
 }
 
-// Error lists the mistakes and warnings in a configuration, in the order of files and lines.
+// Error lists the mistakes and warnings in a configuration, sorted by file and line.
 type Error struct{ Mistakes []Mistake }
 
 // maxMistakes is the maximum number of mistakes that are kept, and also the maximum number of
@@ -52,7 +52,7 @@ const maxMistakes = 1000
 // usually have a common cause.
 const mostShown = 50
 
-// Error returns the first mistakes, one per line, and the number of further mistakes.
+// Error returns the first 50 mistakes, one per line, and says how many more there are.
 func (e *Error) Error() string {
 	lines := make([]string, 0, mostShown+1)
 	for i, m := range e.Mistakes {
@@ -88,7 +88,7 @@ type source struct {
 
 type position struct{ file, line int }
 
-// found is a mistake with its position. Mistakes are sorted by position.
+// found is a mistake with its position, by which mistakes are sorted.
 type found struct {
 	position
 	Mistake
@@ -104,8 +104,8 @@ func (r *reader) has(key string) bool {
 }
 
 // mistake records a mistake at the position of a key, or of the nearest parent that has a position.
-// It records nothing if the value of the key could not be read, because the mistake may only be a
-// consequence of that.
+// It records nothing if the value of the key could not be read, because that may be the only cause
+// of the mistake.
 func (r *reader) mistake(key, format string, args ...any) {
 	if !r.lacks(key) {
 		r.note(r.nearest(key), key, format, args...)
@@ -175,8 +175,8 @@ func (r *reader) nearest(key string) position {
 
 func (r *reader) where(p position) string { return fmt.Sprintf("%s:%d", r.files[p.file].name, p.line) }
 
-// all returns mistakes and warnings in the order of files and lines. It reports whether there is a
-// mistake.
+// all returns the mistakes and warnings, sorted by position. wrong reports whether at least one of
+// them is a mistake.
 func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	all := slices.Concat(r.mistakes, r.warned)
 	slices.SortStableFunc(all, func(a, b found) int {
@@ -188,7 +188,7 @@ func (r *reader) all() (mistakes []Mistake, wrong bool) {
 	return mistakes, len(r.mistakes) > 0
 }
 
-// local turns a key of the whole configuration into the key within its file: tiers[2] may become
+// local converts a key in the whole configuration to the key in its file: tiers[2] may become
 // tiers[0].
 func (s source) local(key string) string {
 	for section, before := range map[string]int{"tiers[": s.tiers, "policies[": s.policies, "webhooks[": s.webhooks} {
@@ -204,7 +204,7 @@ func (s source) local(key string) string {
 // parent returns the key that contains a key. It returns "" at the top level.
 func parent(key string) string { return key[:max(0, strings.LastIndexAny(key, ".["))] }
 
-// oneLine shortens s, and replaces characters that would break or disguise a log line.
+// oneLine shortens a long string, and replaces characters that would break or disguise a log line.
 func oneLine(s string) string {
 	return strings.Map(func(c rune) rune {
 		if unicode.IsPrint(c) {

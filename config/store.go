@@ -16,36 +16,36 @@ import (
 // memory is the URL of a store in memory.
 const memory = "memory"
 
-// Store describes the store of a configuration.
+// Store holds the store settings of a configuration.
 type Store struct {
 	// URL is "memory" or the URL of a Redis server.
 	URL string
-	// Prefix is the prefix of all keys; "" means the default of the store.
+	// Prefix is the prefix of all keys; "" means the store's default.
 	Prefix string
 	// CAFile is a file with the CA certificates for Redis over TLS. CertFile is a file with a
-	// client certificate, and KeyFile is a file with its private key. If the configuration has the
-	// URL of a Redis server, the parameters of URL also name these files.
+	// client certificate, and KeyFile is a file with its private key. If the configuration sets the
+	// URL of a Redis server, the parameters in URL also name these files.
 	CAFile, CertFile, KeyFile string
-	// Memory is the maximum number of bytes of a store in memory; 0 means the default of the store.
+	// Memory is the maximum size of an in-memory store, in bytes; 0 means the store's default.
 	Memory int64
 	// NameKeyFile is the file with the key for hashing subjects in Redis; "" means none.
-	// PreviousNameKeyFile is the file with the previous key, which the key in NameKeyFile replaces;
-	// "" means none.
+	// PreviousNameKeyFile is the file with the key that was used before that one; "" means none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 
 // OpenStore opens the store of the configuration, with all its settings: prefix, memory, name keys,
 // TLS files, failure policy, instances and breaker. Settings in the [stores.Config] take
-// precedence. It can also add an observer, a logger or another store (Redis.URL or Redis.Client).
+// precedence. They can also add an observer or a logger, or select another store (Redis.URL or
+// Redis.Client).
 //
 //	store, err := c.OpenStore(ctx, stores.Config{})
 //
-// For the errors, and for how long OpenStore waits for Redis, see [stores.Config.Open].
+// See [stores.Config.Open] for the errors, and for how long OpenStore waits for Redis.
 func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Store, error) {
 	where, named, r := c.Store, with.Redis.URL != "", &with.Resilience
 	where.URL = cmp.Or(with.Redis.URL, where.URL)
 	switch own := with.Redis.Client != nil || with.Redis.AdjustClient != nil; {
-	case own && !named && where.URL == memory: // the program's client replaces the default of store.url
+	case own && !named && where.URL == memory: // the program's client replaces the default store.url
 		where.URL = ""
 	case !own && where.URL == "":
 		where.URL = memory
@@ -81,7 +81,8 @@ func (c *Config) OpenStore(ctx context.Context, with stores.Config) (stores.Stor
 	return with.Open(ctx, files.AddTo(where.URL, false))
 }
 
-// nameKeys reads the files with name keys. It warns of files that any user of the machine can read.
+// nameKeys reads the files with name keys. It warns about files that any user of this machine can
+// read.
 func (s *Store) nameKeys(logger *slog.Logger) (keys [][]byte, err error) {
 	for _, file := range []struct{ key, path string }{
 		{"name_key_file", s.NameKeyFile}, {"previous_name_key_file", s.PreviousNameKeyFile},

@@ -72,9 +72,9 @@ func (c *compiler) notifies() bool {
 		slices.ContainsFunc(c.doc.Policies, func(p policyDoc) bool { return len(p.Notify) > 0 })
 }
 
-// listsClaims reports whether the configuration should list every claim. If it lists no claims, the
-// application or the callers of the API may pass them. A gateway has neither an application nor
-// such callers, so only headers can set claims there.
+// listsClaims reports whether the configuration should list every claim: it should if it lists any,
+// or if it configures a gateway, where only headers can set claims. Otherwise, the application or
+// the callers of the API may pass claims that are not listed.
 func (c *compiler) listsClaims() bool { return len(c.doc.Claims) > 0 || c.doc.Gateway != nil }
 
 // userIsSet warns if the predefined identity "user" is used, and the configuration should list its
@@ -95,7 +95,8 @@ func (c *compiler) limitClaims(key string, limits ruleLimits) {
 	}
 }
 
-// each calls f with the limits for all tiers, and with those for each tier. key is the key of l.
+// each calls f with the limits that apply to all tiers, and then with those of each named tier. key
+// is the key of l in the configuration.
 func (l *tierLimits) each(key string, f func(key string, limits ruleLimits)) {
 	f(key, l.All)
 	for _, tier := range sorted(l.ByTier) {
@@ -103,7 +104,7 @@ func (l *tierLimits) each(key string, f func(key string, limits ruleLimits)) {
 	}
 }
 
-// claimIsSet warns if the configuration does not list a claim.
+// claimIsSet warns if the configuration does not list the given claim.
 func (c *compiler) claimIsSet(key, claim string) {
 	if _, ok := c.doc.Claims[claim]; !ok && !c.lacks("claims."+claim) && len(c.warned) < maxMistakes {
 		c.warn(key, `no header sets the claim %q; want one under claims, or claims: {%s: ""} if the application passes it%s`,
@@ -130,12 +131,12 @@ func (c *compiler) oddMatch(key string, m *matchDoc) {
 var (
 	// foreignVariable matches a variable in the syntax of other routers: :id, <id>, <int:id>, [id].
 	foreignVariable = regexp.MustCompile(`^(?::(\w+)\??|<(?:\w+:)?(\w+)>|\[(?:\.\.\.)?(\w+)\])$`)
-	// foreignPattern matches syntax of regular expressions.
+	// foreignPattern matches regular expression syntax.
 	foreignPattern = regexp.MustCompile(`\.[*+]|[\\^$()|]`)
 )
 
-// oddPaths warns of paths in the pattern syntax of other programs. Such paths would be matched
-// literally.
+// oddPaths warns about paths that use the pattern syntax of other programs, because they are
+// matched literally.
 func (c *compiler) oddPaths(key string, paths list) {
 	for i, text := range paths {
 		key := at(key, i, paths)
@@ -155,14 +156,15 @@ func (c *compiler) oddPaths(key string, paths list) {
 	}
 }
 
-// These constants are the minimum prefix lengths of networks of proxies. Networks with shorter
-// prefixes are too wide.
+// The minimum prefix lengths of trusted proxy networks. Networks with shorter prefixes are too
+// wide.
 const (
 	fewBits4 = 8
 	fewBits6 = 16
 )
 
-// wide describes a network if it is too wide for proxies. Otherwise it returns "".
+// wide returns a description of a network that is too wide for trusted proxies, or "" for any
+// other.
 func wide(text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -188,15 +190,16 @@ var methods = strings.Fields(`GET HEAD POST PUT PATCH DELETE OPTIONS CONNECT TRA
 	UPDATEREDIRECTREF VERSION-CONTROL`)
 
 const (
-	// leastPrice is the lowest price of a million tokens that gets no warning. If the price is
-	// lower, a request of a thousand tokens costs less than one unit.
+	// leastPrice is the lowest price per million tokens that causes no warning. At a lower price, a
+	// request of a thousand tokens costs less than one unit.
 	leastPrice = 1000
-	// leastHold is the shortest hold that gets no warning. A shorter hold may expire while the
-	// process or the store pauses.
+	// leastHold is the shortest hold that causes no warning. A shorter hold may expire during a
+	// pause of the process or the store.
 	leastHold = 10 * time.Second
 )
 
-// oddUsage warns of prices in units that are too large, and of a hold that is too short.
+// oddUsage warns if a price is so low that its unit is probably too large, or if the hold is too
+// short.
 func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	if p.Usage == nil {
 		return
@@ -215,8 +218,8 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	}
 }
 
-// oddQuantities warns of budgets whose names resemble the name of a quantity, such as input_token.
-// Such budgets count all tokens.
+// oddQuantities warns about budgets with names that resemble the name of a quantity, such as
+// input_token. Such budgets count all tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

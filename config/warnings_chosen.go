@@ -11,9 +11,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// counted is a policy that counts requests of a tier, or the tier itself, described as a policy.
-// Limits and Budget are those for the tier. If inherits is true, the policy has no identity of its
-// own, and Identity is the tier's.
+// counted is a policy as it applies to one tier, or the tier itself in the form of a policy. Limits
+// and Budget are those for the tier. If inherits is true, the policy has no identity of its own,
+// and Identity is the tier's.
 type counted struct {
 	policy.Policy
 	inherits bool
@@ -45,8 +45,7 @@ func (n *counted) isRoute() bool {
 	return m != nil && len(m.Path)+len(m.Method)+len(m.Host) > 0
 }
 
-// class is a set of requests. A request is in the class if it fits all matches and has all
-// identities in the field has.
+// class is the set of requests that meet all the matches and have all the identities listed in has.
 type class struct {
 	matches []*policy.Match
 	has     []string
@@ -57,7 +56,8 @@ type class struct {
 // not checked.
 const maxComparisons = 200_000
 
-// chosenIdentities warns of limits by header or cookie, because clients choose these values.
+// chosenIdentities checks each tier and policy that counts by a header or cookie, because clients
+// choose these values; see [compiler.chosenIdentity].
 func (c *compiler) chosenIdentities() {
 	warned := map[string]bool{}
 	left := maxComparisons
@@ -72,7 +72,8 @@ func (c *compiler) chosenIdentities() {
 			}
 			all, keys = append(all, n), append(keys, key)
 		}
-		// The tiers and policies in others have counts that clients cannot choose.
+		// others holds the tiers and policies that enforce limits and whose first identity clients
+		// cannot choose.
 		others := slices.DeleteFunc(slices.Clone(all), func(n *counted) bool {
 			return !n.denies() || len(n.Identity) == 0 || c.chosen(n.Identity[0]) != ""
 		})
@@ -129,7 +130,7 @@ func (c *compiler) parts(name string) []string {
 	return []string{name}
 }
 
-// chosen returns a description of a header or cookie in an identity. It returns "" if there is
+// chosen returns a description of the first header or cookie in an identity, or "" if there is
 // none.
 func (c *compiler) chosen(name string) string {
 	for _, part := range c.parts(name) {
@@ -144,8 +145,8 @@ func (c *compiler) chosen(name string) string {
 }
 
 // public returns a header of an identity if the identity consists only of headers whose values
-// might not be secret. Otherwise it returns "". Cookies are secret, because browsers keep them from
-// other sites.
+// might not be secret. Otherwise it returns "". Cookies count as secret, because browsers hide them
+// from other sites.
 func (c *compiler) public(name string) (header string) {
 	for _, part := range c.parts(name) {
 		header = c.spec.Identities[part].Header
@@ -157,16 +158,17 @@ func (c *compiler) public(name string) (header string) {
 	return header
 }
 
-// certain reports whether all requests of the class have the identity with the given name.
+// certain reports whether every request in the class has the identity with the given name.
 func (c *compiler) certain(name string, these *class) bool {
 	return !slices.ContainsFunc(c.parts(name), func(part string) bool {
 		return part != "ip" && part != "everyone" && !slices.Contains(these.has, part)
 	})
 }
 
-// holds reports whether other also limits the requests that n counts, regardless of the headers and
-// cookies that clients send. Both must count requests of the same tier. If other counts all routes
-// and n is a policy for some routes, other must also allow no more than n.
+// holds reports whether the limits of other also apply to the requests that n counts, whatever
+// headers and cookies clients send. n and other must be for the same tier. If n has its own
+// identity and covers only some routes, and other covers all routes, other must also allow no more
+// than n.
 func (c *compiler) holds(other, n *counted, these *class) bool {
 	if n.limitsRate() && !other.limitsRate() || !c.covers(other, n, these) {
 		return false
@@ -209,7 +211,7 @@ func slower(limits, others []policy.Limit) bool {
 	})
 }
 
-// covers reports whether other applies to every request of the class to which n applies. It ignores
+// covers reports whether other applies to every request in the class that n applies to. It ignores
 // exceptions by claim or network, because clients cannot choose their claims and networks.
 func (c *compiler) covers(other, n *counted, these *class) bool {
 	if u := other.Unless; u != nil && len(u.Claim)+len(u.Network) == 0 && !reflect.DeepEqual(u, n.Unless) {
@@ -252,9 +254,9 @@ func (c *compiler) claimOf(name string) string {
 	return c.spec.Identities[name].Claim
 }
 
-// narrower reports whether one of the class's matches accepts only values that fit one of the
-// patterns. It calls of for the values that a match accepts. If there are no patterns, it returns
-// true.
+// narrower reports whether a match of the class accepts only values that fit one of the patterns.
+// The function of returns the values that a match accepts. If there are no patterns, narrower
+// returns true.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {
@@ -276,9 +278,9 @@ func fitsHost(pattern, text string) bool {
 	return strings.EqualFold(pattern, text) || all && strings.HasSuffix(strings.ToLower(text), strings.ToLower(under))
 }
 
-// fitsPath reports whether every path that matches text, which is also a pattern, matches pattern.
-// It may report false if this cannot be determined. In patterns, {name} and * stand for any
-// segment, and ** for any number of segments.
+// fitsPath reports whether every path that matches the pattern in text also matches pattern. It may
+// return false if this cannot be determined. In patterns, {name} and * stand for any segment, and
+// ** for any number of segments.
 func fitsPath(pattern, text string) bool {
 	segments := func(path string) []string {
 		return strings.FieldsFunc(path, func(c rune) bool { return c == '/' })

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// Watcher keeps the set of a guard up to date with the files at Path. If files are broken, empty or
-// missing, the last valid set stays in force. The fields must not change after first use. The
-// methods are safe for concurrent use.
+// Watcher keeps the policy set of a guard up to date with the files at Path. If files are invalid,
+// empty or missing, the last valid set stays in force. The fields must not be changed after first
+// use. The methods are safe for concurrent use.
 type Watcher struct {
 	// Path is a file or a directory, as in [Load].
 	Path string
@@ -37,10 +37,9 @@ type Watcher struct {
 // Reload is the result of checking the files. At is the time of the check. Err is nil if the files
 // are in force. Otherwise it is the reason why they are not: an [*Error], an error of the file
 // system, or the error of [Watcher.Accept]. Changed reports whether this check put a new set in
-// force. Good is the number of changes so far that were put in force, and Failed is the number of
-// changes that were rejected. Files lists the changed files that this check put in force, and
-// Changes describes the differences. Fingerprint is a hash of the set. It is the same on every
-// host.
+// force. Good and Failed are the numbers of changes that were put in force and rejected so far.
+// Files lists the changed files that this check put in force, and Changes describes the
+// differences. Fingerprint is a hash of the set. It is the same on every host.
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first
@@ -52,7 +51,8 @@ func (w *Watcher) Reload() Reload { return w.watch().Reload() }
 func (w *Watcher) Last() Reload { return w.watch().Last() }
 
 // Run keeps the guard up to date until the context ends, and then returns the context's error. If
-// the files cannot be put in force at the beginning, it returns the reason at once.
+// no files are in force yet and the current ones cannot be put in force, it returns the reason at
+// once.
 func (w *Watcher) Run(ctx context.Context) error { return w.watch().Run(ctx) }
 
 func (w *Watcher) watch() *reload.Watcher {
@@ -76,7 +76,7 @@ func (w *Watcher) read(files []reload.File) (use func() reload.InForce, err erro
 	}
 	return func() reload.InForce {
 		was := w.Guard.Set()
-		_ = w.Guard.Replace(config.Set) // fails only for a set that policy.New has not made
+		_ = w.Guard.Replace(config.Set) // fails only for a set that was not made by policy.New
 		for _, m := range config.Warnings {
 			cmp.Or(w.Logger, slog.Default()).Warn("config: "+m.Message, "file", m.File, "line", m.Line, "key", m.Key)
 		}

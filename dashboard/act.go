@@ -17,8 +17,8 @@ import (
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
-// acts returns a handler that calls the function do with the subject in a request. The audit log
-// shows what as the description of the action.
+// acts returns a handler that runs an action on the subject in a request. The function do performs
+// the action, and the string what describes it in the audit log.
 func (d *dashboard) acts(what string, do func(context.Context, control.Target) (control.Named, error)) operatorHandler {
 	return func(w http.ResponseWriter, r *http.Request, by operator) {
 		var body control.Target
@@ -48,7 +48,7 @@ func (d *dashboard) ban(w http.ResponseWriter, r *http.Request, by operator) {
 		})
 }
 
-// act calls the function do with the subject t, records the action in the audit log, and answers
+// act calls the function do with the target t, records the action in the audit log, and answers
 // with the changed subject or the error.
 func (d *dashboard) act(w http.ResponseWriter, r *http.Request, by operator, what string, t control.Target,
 	do func(context.Context, control.Target) (control.Named, error)) {
@@ -91,14 +91,14 @@ func (d *dashboard) take(w http.ResponseWriter, r *http.Request, by operator) {
 	answer.JSON(w, http.StatusOK, result)
 }
 
-// read decodes a body as decode does. It then replaces the ref in target, which is a part of the
-// body, as find does. If either fails, it refuses the request and returns false.
+// read decodes the body of a request and then resolves target, which points into the decoded body;
+// see decode and find. If either step fails, read refuses the request and returns false.
 func (d *dashboard) read(w http.ResponseWriter, r *http.Request, into any, target *control.Target) bool {
 	return decode(w, r, into) && d.find(w, target)
 }
 
-// find replaces a ref with its subject. If the target is invalid, it refuses the request and
-// returns false.
+// find replaces a ref in the target with the subject that it stands for. If the target is invalid,
+// find refuses the request and returns false.
 func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 	switch {
 	case target.Subject != "" && target.Ref != "":
@@ -121,7 +121,7 @@ func (d *dashboard) find(w http.ResponseWriter, target *control.Target) bool {
 			"The store keeps only a hash of this subject because its name is too long. Enter its name.")
 		return false
 	}
-	// A ref identifies a subject in the form in which it is counted, so the subject is used unchanged.
+	// A ref stands for a subject in the form that counters use, so the subject is taken literally.
 	*target = control.Target{Subject: subject, Raw: true}
 	return true
 }

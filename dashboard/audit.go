@@ -10,7 +10,7 @@ import (
 	"github.com/stint-limiter/stint/internal/label"
 )
 
-// maxActions is the maximum number of actions kept. The log has all actions.
+// maxActions is the maximum number of actions kept in memory. The log contains all of them.
 const maxActions = 200
 
 // action is a change or an export that an operator made or attempted.
@@ -18,8 +18,8 @@ type action struct {
 	At   time.Time `json:"at"`
 	Who  string    `json:"who"`
 	What string    `json:"what"`
-	// Subject is the subject in full. Before a caller receives an action, [names.actions] shortens
-	// the subject if necessary, and sets Ref.
+	// Subject is the full subject. Before an action is sent to a caller, [names.actions] sets Ref,
+	// and shortens the subject if the caller may not see it in full.
 	Subject string `json:"subject"`
 	Ref     string `json:"ref,omitempty"`
 	// Result is "done", or the reason why the action failed.

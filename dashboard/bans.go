@@ -10,7 +10,7 @@ import (
 
 // banCache caches the list of bans in force, because a store must scan all its data to list bans.
 // Only one caller scans at a time, and a list stays valid for several times the duration of its
-// scan. So the store spends most of its time on other work, even if many callers list bans.
+// scan. Even if many callers list bans, the store therefore spends most of its time on other work.
 type banCache struct {
 	changed atomic.Bool   // whether this process may have changed bans since the last scan
 	turn    chan struct{} // holds one value while a caller reads the list or scans the store

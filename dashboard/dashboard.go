@@ -24,12 +24,12 @@ type Config struct {
 	// Monitor provides the data that the page shows.
 	Monitor *observe.Monitor
 	// Store is the store whose subjects operators inspect, reset and ban. Without a store, the page
-	// cannot show or change single subjects.
+	// cannot show or change individual subjects.
 	Store stint.Store
 	// Set returns the policies in force, as [policy.Guard.Set] does. If Set is nil, the page shows
 	// no policies.
 	Set func() *policy.Set
-	// Overrides holds limits of individual subjects, which operators can change. It may be nil.
+	// Overrides holds the limits of individual subjects, which operators can change. It may be nil.
 	Overrides *overrides.Table
 	// Envoy returns the limits that the rate limit service for Envoy applies to a subject, and the
 	// name of their rule. It is nil if there is no such service.
@@ -66,12 +66,12 @@ const (
 	// maxStreams is the maximum number of open streams.
 	sendTime   = 10 * time.Second
 	maxStreams = 100
-	// worthZipping is the smallest size in bytes of an answer that is compressed. Compressing an
+	// worthZipping is the minimum size, in bytes, at which an answer is compressed. Compressing an
 	// answer that fits into one or two packets would gain nothing.
 	worthZipping = 4 << 10
-	// maxBody is the maximum size of the body of a request, in bytes.
+	// maxBody is the maximum size of a request body, in bytes.
 	maxBody = 2 * stint.MaxSubject
-	// maxImport is the maximum size of the body of an import of overrides, in bytes.
+	// maxImport is the maximum size of a request body with overrides to import, in bytes.
 	maxImport = 16 << 20
 )
 

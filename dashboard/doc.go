@@ -1,7 +1,8 @@
-// Package dashboard serves a page about a limiter for operators, and the API behind it. The page
-// shows whether the limiter is healthy, which subjects are limited, and whether the cause is an
-// attack or a mistake in a policy. It is part of the binary and loads nothing from other hosts. The
-// server serves it on its admin listener, and any program can mount it:
+// Package dashboard serves a web page that shows operators the state of a limiter, and the API
+// behind the page. The page shows whether the limiter is healthy, which subjects are limited, and
+// whether the cause is an attack or a mistake in a policy. It is part of the binary and loads
+// nothing from other hosts. The server serves it on its admin listener, and any program can mount
+// it:
 //
 //	board, err := dashboard.New(ctx, dashboard.Config{
 //		Monitor: monitor, Store: store, Set: guard.Set,
@@ -13,11 +14,11 @@
 //
 // # Access
 //
-// The page itself contains no data and is open to all callers. Its API serves callers that
-// [Config.Protect] lets through or, without it, callers on this host. Changes also require a caller
-// with a name and the right to operate; see [Config.Who]. Pages of other sites can never make
-// changes. Each change that a caller with a name requests is logged with the message "audit", even
-// if it fails or is not allowed.
+// The page itself contains no data and is open to all callers. The API serves callers that
+// [Config.Protect] lets through or, if Protect is nil, callers on this host. Changes also require a
+// caller with a name and the right to operate; see [Config.Who]. Pages of other sites can never
+// make changes. Each change that a caller with a name requests is logged with the message "audit",
+// even if it fails or is not allowed.
 //
 // # API
 //
@@ -42,8 +43,8 @@
 //	POST /api/take            {"subject": "user:42", "policy": "search", "cost": 3, "peek": true}
 //
 // Subjects are interpreted as on the command line (docs/cli.md), and answers contain the resulting
-// subject; "raw": true takes a subject literally. Lists show subjects in full to operators, and
-// shortened to others unless [Config.ShowSubjects] is set; ?names=short always shortens them. Each
-// subject has a ref, which identifies it in other calls for the lifetime of the process. The answer
-// to a refused request is {"error": "…", "message": "…"}.
+// subject; "raw": true takes a subject literally. Lists show operators the full subjects, and other
+// callers shortened ones unless [Config.ShowSubjects] is set; ?names=short always shortens them.
+// Each subject has a ref, which identifies it in other calls for the lifetime of the process. The
+// answer to a refused request is {"error": "…", "message": "…"}.
 package dashboard

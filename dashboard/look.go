@@ -91,7 +91,8 @@ func (d *dashboard) showShadow(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, map[string]any{"reports": reports})
 }
 
-// why explains the denial with an id, or lists the denials of a subject around a time.
+// why explains the denial with the requested id, or lists a subject's denials around the requested
+// time.
 func (d *dashboard) why(w http.ResponseWriter, r *http.Request) {
 	list, id := []observe.Denial(nil), r.FormValue("id")
 	if id != "" {
@@ -155,8 +156,8 @@ func (d *dashboard) hasAdmin(w http.ResponseWriter) bool {
 	return d.admin != nil
 }
 
-// listLength returns the number of items that a request asks for in the parameter n. If the number
-// is invalid, it refuses the request and returns false.
+// listLength returns the length that a request asks for in the parameter n, or usual if it has no
+// such parameter. If n is invalid, listLength refuses the request and returns false.
 func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int, ok bool) {
 	text := r.FormValue("n")
 	if text == "" {
@@ -171,7 +172,7 @@ func listLength(w http.ResponseWriter, r *http.Request, usual, most int) (n int,
 	return n, true
 }
 
-// nonNil returns list, or an empty list if it is nil, so that its JSON is [] and not null.
+// nonNil returns list, or an empty list if it is nil, so that it is encoded as [] instead of null.
 func nonNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

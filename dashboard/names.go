@@ -18,9 +18,9 @@ type names struct {
 	asMonitor bool
 }
 
-// namesFor returns names that show subjects in full if the sender of a request may see them in
-// full; see mayName. Any caller may request short names with names=short, for instance to share the
-// screen.
+// namesFor returns a converter that shows subjects in full if the sender of the request may see
+// them in full (see mayName), and shortened otherwise. Any caller may ask for short names with
+// names=short, for instance to share a screen.
 func (d *dashboard) namesFor(r *http.Request) names {
 	full := d.mayName(r) && r.URL.Query().Get("names") != "short"
 	return names{d.c.Monitor, full, full == d.c.ShowSubjects}
@@ -49,8 +49,8 @@ func (n names) of(subject string) string {
 }
 
 // shown returns the text to display for a subject in one of the monitor's lists. The argument text
-// is the subject as the monitor shows it. If the subject was too long for the monitor to keep,
-// there is no ref, and shown shortens text.
+// is the subject as the monitor shows it. If the monitor did not keep the subject because it was
+// too long, it has no ref, and the result is the text, shortened.
 func (n names) shown(text, ref string) string {
 	if n.asMonitor {
 		return text
@@ -95,10 +95,10 @@ func (n names) actions(list []action) []action {
 	return list
 }
 
-// shorten shortens the subject of an answer for callers who may not see names in full. It leaves
-// the subject unchanged if the caller knows the name because the request contains it. If Who is
-// nil, it also leaves the subject unchanged, because callers are then not distinguished.
-// names=short always shortens the subject.
+// shorten shortens the subject in an answer if the request has names=short, or if it identifies the
+// subject by a ref and the sender may not see subjects in full. Otherwise, the sender has named the
+// subject or may see it in full. If Who is nil, senders are not distinguished, so only names=short
+// has an effect.
 func (d *dashboard) shorten(r *http.Request, byRef bool, who *control.Named) {
 	asked := r.URL.Query().Get("names") == "short"
 	if asked || byRef && d.c.Who != nil && !d.mayName(r) {

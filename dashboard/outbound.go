@@ -13,8 +13,8 @@ import (
 	"github.com/stint-limiter/stint/policy"
 )
 
-// outboundState is the state of a third-party API: the usage of its limits by all processes, and
-// statistics of the calls of this process.
+// outboundState is the state of a third-party API: how much of its limits all processes together
+// have used, and statistics about the calls of this process.
 type outboundState struct {
 	Name   string   `json:"name"`
 	Limits []string `json:"limits"`
@@ -22,8 +22,8 @@ type outboundState struct {
 	Used     int64 `json:"used"`
 	Capacity int64 `json:"capacity"`
 	// Calls is the number of calls that were admitted. Waited is the number of calls that waited,
-	// even if they were then not admitted, and AverageWait is the mean of their waits. Waiting is
-	// the number of calls that are waiting now. Denied is the number of calls that were refused.
+	// whether or not they were then admitted, and AverageWait is the mean of their waits. Waiting
+	// is the number of calls that are waiting now. Denied is the number of calls that were refused.
 	Calls       int64   `json:"calls"`
 	Waited      int64   `json:"waited"`
 	AverageWait float64 `json:"average_wait_seconds"`
@@ -61,7 +61,7 @@ func (d *dashboard) outbound(ctx context.Context, set *policy.Set) []*outboundSt
 	if d.admin != nil {
 		ctx, cancel := context.WithTimeout(ctx, peekTime)
 		defer cancel()
-		_ = control.Each(list, func(s *outboundState) error { // errors are stored as Problem
+		_ = control.Each(list, func(s *outboundState) error { // errors are stored in Problem
 			s.peek(ctx, d.admin)
 			return nil
 		})
@@ -88,7 +88,8 @@ func (s *outboundState) peek(ctx context.Context, admin *control.Admin) {
 		Policy: s.Name, Peek: true}))
 }
 
-// use stores the result of a peek, or its error as the problem.
+// use updates s with the result of a peek. If the peek failed or the store is unavailable, it sets
+// only Problem.
 func (s *outboundState) use(result control.TakeResult, err error) {
 	if err != nil {
 		s.Problem = sentence(err)

@@ -39,8 +39,8 @@ func (d *dashboard) showOverrides(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, list)
 }
 
-// exportOverrides sends all overrides, one per line. It shows the names of all subjects, so it is
-// for operators only.
+// exportOverrides sends all overrides, one per line. Only operators may call it, because it shows
+// all subjects in full.
 func (d *dashboard) exportOverrides(w http.ResponseWriter, r *http.Request) {
 	by, ok := d.operatorOf(w, r)
 	if !ok || !d.mayChange(w, r, by) {

@@ -49,8 +49,8 @@ type operator struct {
 
 type operatorHandler func(w http.ResponseWriter, r *http.Request, by operator)
 
-// requireOperator returns a handler for requests that make changes. It requires a sender with a
-// name and the right to make changes, and a body of JSON, which no HTML form can send.
+// requireOperator returns a handler for requests that make changes. The sender must have a name and
+// the right to make changes, and the body must be declared as JSON, which no HTML form can do.
 func (d *dashboard) requireOperator(act operatorHandler) http.HandlerFunc {
 	return d.requireName(func(w http.ResponseWriter, r *http.Request, by operator) {
 		if d.mayChange(w, r, by) {
@@ -87,8 +87,8 @@ func (d *dashboard) mayChange(w http.ResponseWriter, r *http.Request, by operato
 	return by.operates
 }
 
-// requireName returns a handler for requests with a JSON body from senders with a name. It refuses
-// all other requests.
+// requireName returns a handler that passes a request to act if operatorOf accepts the sender and
+// the body is declared as JSON. It refuses all other requests.
 func (d *dashboard) requireName(act operatorHandler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, ok := d.operatorOf(w, r)

@@ -9,7 +9,7 @@ import (
 	"github.com/stint-limiter/stint/observe"
 )
 
-// state is the answer of /api/state: all data that the page shows.
+// state is the answer to a request for /api/state: all data that the page shows.
 type state struct {
 	Version string    `json:"version"`
 	Now     time.Time `json:"now"`
@@ -53,8 +53,8 @@ type Source struct {
 	Name string    `json:"name"`
 	Path string    `json:"path"`
 	At   time.Time `json:"looked_at"`
-	// Good is the number of changes that were applied. Failed is the number of changes that were
-	// invalid.
+	// Good is the number of changes that were put in force. Failed is the number of changes that
+	// were rejected.
 	Good   int `json:"changes"`
 	Failed int `json:"refused"`
 	// Error explains why the current files are not in force.
@@ -98,7 +98,7 @@ func (d *dashboard) showState(w http.ResponseWriter, r *http.Request) {
 	answer.JSON(w, http.StatusOK, s)
 }
 
-// upTo removes the points after the time at, so that no point is newer than the other data of a
+// upTo removes the points newer than the given time, so that none is newer than the other data in a
 // state.
 func upTo(at int64, points []observe.Point) []observe.Point {
 	return nonNil(slices.DeleteFunc(points, func(p observe.Point) bool { return p.At > at }))

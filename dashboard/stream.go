@@ -68,8 +68,8 @@ func sendTick(w http.ResponseWriter, t *observe.Tick) error {
 	return send(w, fmt.Appendf(nil, "event: tick\ndata: %s\n\n", text))
 }
 
-// send sends a part of a stream. The client must read it within sendTime. The duration of the whole
-// stream is not limited. An error means that the client has disconnected or does not read.
+// send sends a part of a stream. The client must read it within sendTime; the duration of the whole
+// stream is not limited. An error means that the client has disconnected or was too slow.
 func send(w http.ResponseWriter, text []byte) error {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(sendTime)) // on failure, the server's own deadline applies

@@ -23,7 +23,7 @@ type BatchAmender interface {
 	AmendBatch(ctx context.Context, batch []*AmendCall)
 }
 
-// AmendCall is one amendment of a batch, and its answer.
+// AmendCall is one amendment in a batch, and the answer to it.
 type AmendCall struct {
 	Charge    stint.Charge
 	Amendment stint.Amendment
@@ -36,15 +36,15 @@ type AmendCall struct {
 	Err     error
 }
 
-// Call is one request of a batch, and its answer.
+// Call is one request in a batch, and the answer to it.
 type Call struct {
 	Request stint.Request
 	// Deadline is the time at which the caller stops waiting. The store charges nothing after the
 	// deadline, provided that it can compare the deadline with its own clock. Zero means no
 	// deadline.
 	Deadline time.Time
-	// Done, if it is set, may be called as soon as this call is answered, before the other calls of
-	// its batch. After that, the store neither reads nor writes the call.
+	// Done, if not nil, may be called as soon as this call is answered, even if other calls in the
+	// batch are not. After that, the store neither reads nor writes the call.
 	Done func()
 
 	Decision stint.Decision

@@ -5,7 +5,7 @@ import (
 	"github.com/stint-limiter/stint/internal/protocol"
 )
 
-// Terms are the parts of a request that the stack in front of a store sets and users do not set;
+// Terms are the parts of a request that are set not by users but by the stack in front of a store;
 // see [stint.Request.Terms]. The zero Terms require nothing. In short, the fields are as follows;
 // run "go doc -all github.com/stint-limiter/stint/internal/protocol" for everything that a store
 // must know:
@@ -42,14 +42,15 @@ type Terms = protocol.Terms
 // claim.
 type ChargeData = protocol.ChargeData
 
-// OtherStates is the part of [ChargeData] about the states and claims after the first: Generations
-// of the states, and the instants At and Now of the claims if each subject has its own clock.
+// OtherStates is the part of [ChargeData] for the states and claims after the first: the
+// Generations of the states and, if each subject has its own clock, the instants At and Now of the
+// claims.
 type OtherStates = protocol.OtherStates
 
 // ModeForce charges the cost whether or not there is room, even above the capacity: now, MaxWait
 // from now, or at an earlier instant (see Age and Refilled in [Terms]). It always allows, ignores
-// bans and causes no strike. It is for usage that must be counted although the store has not
-// admitted it.
+// bans and causes no strike. It is for usage that must be counted even though the store did not
+// admit it.
 const ModeForce = stint.Mode(protocol.ModeForce)
 
 // WithTerms returns a request with the given terms.

@@ -10,15 +10,15 @@
 //   - 8 repeats of a request ID are allowed without a charge. Further repeats are decided as if
 //     they had no ID.
 //   - 1,000 request IDs of one subject and scope are remembered, with their charges. Beyond that,
-//     the ID that ends first is forgotten, and its repeat is charged.
-//   - 1,000 bookings ahead are possible on one limit of one subject. The next request to book is
+//     the ID that expires first is forgotten, and its repeat is charged.
+//   - 1,000 bookings can be open on one limit of one subject. The next request that needs one is
 //     denied.
 //   - 1,000 settlements of one subject and scope are remembered, so that each applies once. A
 //     process also remembers the last 65,536 that it sent itself. A first settlement is never
 //     refused for lack of memory. A repeated one applies only if the store has forgotten the first
 //     and another process sends it.
-//   - 20,000 holds of one subject, scope and name of limits can be open. The next request with a
-//     hold is denied. Units that [ModeForce] charges there are charged at once, not held.
+//   - 20,000 holds of one subject, scope and limit name can be open. The next request with a hold
+//     is denied. A hold with [ModeForce] is then not opened: its units are charged at once.
 //   - [Inspector.Inspect] shows the newest 1,000 charges of one limit, and [Inspector.Scopes] lists
 //     1,000 scopes of one subject.
 //
@@ -48,7 +48,7 @@ const (
 	MaxSettled  = 1000   // settlements of one subject and scope
 	MaxEntries  = 1000   // charges of one limit that Inspect shows
 	MaxScopes   = 1000   // scopes of one subject that Scopes lists
-	MaxHolds    = 20_000 // open holds of one subject, scope and name of limits
-	// LongestHold is the maximum time for which units stay held after the clock has stepped back.
+	MaxHolds    = 20_000 // open holds of one subject, scope and limit name
+	// LongestHold is the maximum time that units stay held after the clock has stepped back.
 	LongestHold = 25 * time.Hour
 )

@@ -7,24 +7,25 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// Inspector is a [stint.Store] that shows its state, to help find out why a subject is limited. A
-// store that wraps a store without these methods fails with [errors.ErrUnsupported]. The methods
-// change nothing. They may be slow and do not belong on the request path.
+// Inspector is a [stint.Store] that shows its state, to help find out why a subject is limited. If
+// a store wraps another store that lacks these methods, its methods return [errors.ErrUnsupported]. The
+// methods change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
 	// Inspect shows how much of each limit the claim's subject has used in the claim's scope, and
-	// the subject's ban. It ignores the claim's Cost and Shared. Without limits it shows only the
-	// ban. It shows the 1,000 newest charges of every limit. A subject that was never seen has used
-	// nothing. For a claim that is not valid in a request, Inspect returns a [*stint.InvalidError].
+	// the subject's ban. It ignores the claim's Cost and Shared. If the claim has no limits,
+	// Inspect shows only the ban. It shows the 1,000 newest charges of every limit. A subject that
+	// was never seen has used nothing. For a claim that is not valid in a request, Inspect returns
+	// a [*stint.InvalidError].
 	Inspect(ctx context.Context, c stint.Claim) (Inspection, error)
 	// Bans lists at most n bans in force, those with the longest remaining time first. If it
 	// returns n, more may be in force. It reads the whole store.
 	Bans(ctx context.Context, n int) ([]Banned, error)
-	// Scopes lists the scopes in which something is counted for a subject, in order; "" stands for
+	// Scopes lists the scopes in which something is counted for a subject, sorted; "" stands for
 	// counts without a scope. The list may include scopes whose counts are about to be removed. It
-	// has at most 1,000 scopes: if it has that many, others may have been left out. A scope that
-	// was too long to be stored is shown as a hash, which begins with "~" and is not a scope. A
-	// store that does not keep names shows a scope in the form "login#4kWXjsbSBbkYkHdLyaQgIQ",
+	// contains at most 1,000 scopes: if it has that many, others may have been left out. A scope
+	// that was too long to be stored is shown as a hash, which begins with "~" and is not a scope.
+	// A store that does not keep names shows a scope in the form "login#4kWXjsbSBbkYkHdLyaQgIQ",
 	// which can be inspected and reset. Scopes reads the whole store. For a subject that is not
 	// valid in a claim, it returns a [*stint.InvalidError].
 	Scopes(ctx context.Context, subject string) ([]string, error)
@@ -36,7 +37,7 @@ type Inspection struct {
 	Now time.Time
 	// Ban is the subject's ban, in all scopes.
 	Ban BanState
-	// Windows are the windows of the limits, in their order.
+	// Windows contains one window for each limit of the claim, in the same order.
 	Windows []Window
 }
 
@@ -60,10 +61,10 @@ type Window struct {
 	// [stint.Request.Hold]. They are not among the Entries.
 	Held int64
 	// Entries lists the charges, bookings and leases, oldest first, or the places of a concurrency
-	// limit. It is nil for limits that do not record single charges, such as buckets.
+	// limit. It is nil for limits that do not record individual charges, such as buckets.
 	Entries []Entry
-	// LeftOut is the number of units in entries that are not shown: the oldest ones or, under a
-	// concurrency limit, the holders that expire first.
+	// LeftOut is the number of units that are not in Entries because there are too many: those of
+	// the oldest entries or, under a concurrency limit, of the holders that expire first.
 	LeftOut int64
 }
 
