@@ -17,8 +17,8 @@ type Gateway struct {
 	// DialTimeout is the timeout for connecting to an upstream; 0 means 5 s.
 	DialTimeout time.Duration
 	// ResponseHeaderTimeout is the timeout from the end of the request to the beginning of the
-	// response; 0 means one minute, and a negative value means no limit. A body that keeps arriving
-	// has no time limit.
+	// response; 0 means one minute, and a negative value means no limit. A request body that keeps
+	// arriving has no time limit.
 	ResponseHeaderTimeout time.Duration
 	// BodyTimeout is the maximum time for which a client may pause while it sends a request's body;
 	// after that, it gets a 408. The timeout ends when the response begins, because the client and
@@ -31,7 +31,7 @@ type Gateway struct {
 	// SendTimeout is the maximum time that a client may go without reading while there is response
 	// data to send; 0 means 30 s.
 	SendTimeout time.Duration
-	// MaxBody is the maximum number of bytes in the body of a request; 0 means no limit.
+	// MaxBody is the maximum size of a request body, in bytes; 0 means no limit.
 	MaxBody int64
 	// PassUnusualPaths forwards requests with a raw backslash in the path or a raw "#", instead of
 	// refusing them with a 400.

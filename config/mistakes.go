@@ -72,8 +72,7 @@ type reader struct {
 	positions map[string]position
 	mistakes  []found
 	warned    []found
-	// unread holds the keys with values that could not be read. unsure holds the parents of the
-	// keys in unread.
+	// unread holds the keys whose values could not be read. unsure holds the parents of these keys.
 	unread, unsure map[string]bool
 	// blind is true if so much could not be read that checking the rest would find false mistakes.
 	blind bool

@@ -12,8 +12,8 @@ import (
 //
 //	Booked    *ChargeData    move this booking of the same claims to an earlier time, if possible
 //	Tentative bool           make a booking that its owner does not use before it has asked again
-//	Lease     time.Duration  charge units now that the process may use for this long
-//	Fit       bool           lower the cost to the units that have room, but not below one
+//	Lease     time.Duration  charge units for the process to use within this duration from now
+//	Fit       bool           lower the cost to the units that there is room for, but not below one
 //	Age       time.Duration  how long ago the units of a ModeForce were used; for limits with a log
 //	Refilled  time.Duration  how long meters have been giving back the units of a ModeForce
 //	AtLeast   bool           raise the usage of each limit to the cost of a ModeForce, not by it
@@ -31,7 +31,7 @@ type Terms = protocol.Terms
 //	                              cannot be amended, unless they have an open hold
 //	Fallback       bool           whether it was made in the memory of a process while the store was
 //	                              unavailable; only that process can amend it
-//	Leased, Leaser uint16         a bit for each claim made from leased units, and the mark of the
+//	Leased, Leaser uint16         a bit for each claim charged from leased units, and the mark of the
 //	                              process that had leased them
 //	Hold           time.Duration  the Hold of the request
 //	RequestID      string         the ID of the request

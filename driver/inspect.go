@@ -8,8 +8,8 @@ import (
 )
 
 // Inspector is a [stint.Store] that shows its state, to help find out why a subject is limited. If
-// a store wraps another store that lacks these methods, its methods return [errors.ErrUnsupported]. The
-// methods change nothing. They may be slow and do not belong on the request path.
+// a store wraps another store that lacks these methods, its methods return [errors.ErrUnsupported].
+// The methods change nothing. They may be slow and do not belong on the request path.
 type Inspector interface {
 	stint.Store
 	// Inspect shows how much of each limit the claim's subject has used in the claim's scope, and
