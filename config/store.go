@@ -29,7 +29,8 @@ type Store struct {
 	// Memory is the maximum size of an in-memory store, in bytes; 0 means the store's default.
 	Memory int64
 	// NameKeyFile is the file with the key for hashing subjects in Redis; "" means none.
-	// PreviousNameKeyFile is the file with the key that was used before that one; "" means none.
+	// PreviousNameKeyFile is the file with the key that was used before the one in NameKeyFile; ""
+	// means none.
 	NameKeyFile, PreviousNameKeyFile string
 }
 

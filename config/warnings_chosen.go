@@ -255,8 +255,7 @@ func (c *compiler) claimOf(name string) string {
 }
 
 // narrower reports whether a match of the class accepts only values that fit one of the patterns.
-// The function of returns the values that a match accepts. If there are no patterns, narrower
-// returns true.
+// The values that a match m accepts are of(m). If there are no patterns, narrower returns true.
 func (r *class) narrower(
 	patterns []string, of func(*policy.Match) []string, fits func(pattern, text string) bool,
 ) bool {

@@ -36,10 +36,10 @@ type Watcher struct {
 
 // Reload is the result of checking the files. At is the time of the check. Err is nil if the files
 // are in force. Otherwise it is the reason why they are not: an [*Error], a file system error, or
-// the error of [Watcher.Accept]. Changed reports whether this check put a new set in force. Good
-// and Failed are the numbers of changes that were put in force and rejected so far. Files lists the
-// changed files that this check put in force, and Changes describes the differences. Fingerprint is
-// a hash of the set. It is the same on every host.
+// the error of [Watcher.Accept]. Changed reports whether this check put a new set in force. Good is
+// the number of changes put in force so far, and Failed is the number of changes rejected. Files
+// lists the changed files that this check put in force, and Changes describes the differences.
+// Fingerprint is a hash of the set. It is the same on every host.
 type Reload = reload.Result
 
 // Reload checks the files now. It puts them in force if they have changed and are valid. The first
