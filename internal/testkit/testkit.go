@@ -186,6 +186,12 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.b.Write(p)
 }
 
+// Await waits until text was written.
+func (b *Buffer) Await(t testing.TB, text string) {
+	t.Helper()
+	Eventually(t, "written: "+text, func() bool { return strings.Contains(b.String(), text) })
+}
+
 // String returns what has been written so far.
 func (b *Buffer) String() string {
 	b.mu.Lock()
