@@ -14,28 +14,22 @@ import (
 )
 
 func TestSubject(t *testing.T) {
-	for name, open := range map[string]func(*testing.T, control.Config) *control.Admin{
-		"memory": inMemory, "redis": inRedis} {
+	for name, open := range map[string]func(*testing.T, control.Config) *control.Admin{"memory": inMemory, "redis": inRedis} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, control.Config{})
 			const subject = "user:42"
-			for range 3 {
-				if a := take(t, d, control.TakeRequest{
-					Target: of(subject), Tier: "free", Scope: "structure"}); !a.Allowed {
+			structure := control.TakeRequest{Target: of(subject), Tier: "free", Scope: "structure"}
+			work := control.TakeRequest{Target: of(subject), Tier: "free", Policy: "work", Cost: 7}
+			for _, ask := range []control.TakeRequest{structure, structure, structure, work} {
+				if a := take(t, d, ask); !a.Allowed {
 					t.Fatalf("denied: %+v", a)
 				}
-			}
-			if a := take(t, d, control.TakeRequest{Target: of(subject), Tier: "free",
-				Policy: "work",
-				Cost:   7}); !a.Allowed {
-				t.Fatalf("denied: %+v", a)
 			}
 			if _, err := d.Ban(t.Context(), of(subject), time.Hour); err != nil {
 				t.Fatal(err)
 			}
 			result := subjectOf(t, d, subject)
-			if left := result.Ban.Until.Sub(result.Now); result.Ban.Level != 0 || left <= 59*time.Minute ||
-				left > time.Hour {
+			if left := result.Ban.Until.Sub(result.Now); result.Ban.Level != 0 || left <= 59*time.Minute || left > time.Hour {
 				t.Errorf("the ban is %+v at %v, want one of an hour, made by hand", result.Ban, result.Now)
 			}
 			l := newLimit(t, &result, "free", "", "structure", "30/1m burst 2x")
@@ -85,27 +79,30 @@ func TestSubject(t *testing.T) {
 func TestUnknownSubject(t *testing.T) {
 	d := inMemory(t, control.Config{})
 	_, err := d.Subject(t.Context(), of("usr:42"))
-	var unknown *control.UnknownError
 	const want = `control: nothing in the configuration limits subjects like "usr:42"; it has subjects that begin with internal:, user:, apikey:, session:, ip:, device:, ` +
 		`igdb:api, musicbrainz:api, spotify:api, tmdb:api (did you mean "user:"?); with --raw, ban and unban take any subject literally`
-	if !errors.As(err, &unknown) || err.Error() != want {
+	if wantUnknown(t, err); err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
-	if _, err := d.Reset(t.Context(), of("users")); !errors.As(err, &unknown) {
-		t.Errorf("reset: %v; want that it is not known", err)
-	}
-	if _, err := d.Take(t.Context(), control.TakeRequest{Target: of("who:1")}); !errors.As(
-		err, &unknown) {
-		t.Errorf("take: %v; want that it is not known", err)
-	}
+	_, err = d.Reset(t.Context(), of("users"))
+	wantUnknown(t, err)
+	_, err = d.Take(t.Context(), control.TakeRequest{Target: of("who:1")})
+	wantUnknown(t, err)
 	_, err = d.Subject(t.Context(), of(""))
 	wantInvalid(t, err, "the subject is empty; want something like user:42")
 }
 
+func wantUnknown(t *testing.T, err error) {
+	t.Helper()
+	if _, ok := errors.AsType[*control.UnknownError](err); !ok {
+		t.Fatalf("got %v, want that the subject is not known", err)
+	}
+}
+
 func TestBans(t *testing.T) {
 	d := inMemory(t, control.Config{})
-	for subject, length := range map[string]time.Duration{"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour,
-		"user:3": time.Minute} {
+	for subject, length := range map[string]time.Duration{
+		"user:1": time.Hour, "ip:203.0.113.9": 2 * time.Hour, "user:3": time.Minute} {
 		if _, err := d.Ban(t.Context(), of(subject), length); err != nil {
 			t.Fatal(err)
 		}
@@ -171,12 +168,11 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		Set:    func() *policy.Set { return nil },
 		Limits: []stint.Limit{stint.PerHour(2), stint.Concurrency(1, time.Minute)}, Scope: "nightly",
 	})
-	if a := take(t, d, control.TakeRequest{Target: of("job:1")}); !a.Allowed ||
-		len(a.Limits) != 2 ||
-		a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
+	ask := control.TakeRequest{Target: of("job:1")}
+	if a := take(t, d, ask); !a.Allowed || len(a.Limits) != 2 || a.Limits[0].Remaining != 1 || a.Limits[0].Scope != "nightly" {
 		t.Errorf("got %+v", a)
 	}
-	if a := take(t, d, control.TakeRequest{Target: of("job:1")}); a.Allowed || a.RetryAfter <= 0 ||
+	if a := take(t, d, ask); a.Allowed || a.RetryAfter <= 0 ||
 		a.Limits[0].RetryAfter != 0 || a.Limits[1].RetryAfter <= 0 {
 		t.Errorf("got %+v, want that the place is taken", a)
 	}
@@ -185,7 +181,8 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		!held.Entries[0].At.IsZero() {
 		t.Errorf("got %+v, want a place that is held", held)
 	}
-	_, err := d.Take(t.Context(), control.TakeRequest{Target: of("job:1"), Tier: "free"})
+	ask.Tier = "free"
+	_, err := d.Take(t.Context(), ask)
 	wantInvalid(t, err, "limits conflict with a tier, a policy or a scope; want one or the other")
 }
 
@@ -194,8 +191,7 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 func TestSubjectByClaim(t *testing.T) {
 	d := inMemory(t, configured(t, `
 tiers: [{name: all, identity: ip, limits: [{limit: 3/1m, claim: rpm, max: 100}, 100/1h]}]`))
-	result := subjectOf(t, d, "ip:192.0.2.1")
-	if l := result.Limits; len(l) != 2 || l[0].Limit != "3/1m" || l[0].Claim != "rpm" || l[1].Claim != "" {
+	if l := subjectOf(t, d, "ip:192.0.2.1").Limits; len(l) != 2 || l[0].Limit != "3/1m" || l[0].Claim != "rpm" || l[1].Claim != "" {
 		t.Errorf("got %+v", l)
 	}
 }
@@ -206,8 +202,7 @@ func TestTargets(t *testing.T) {
 	ctx := t.Context()
 	typed := of("ip:2001:DB8:9:9::7")
 	want := control.Named{Subject: "ip:2001:db8:9:9::/64", Note: "2001:DB8:9:9::7 is counted under it"}
-	if a := take(t, d, control.TakeRequest{Target: of(typed.Subject)}); a.Subject != want.
-		Subject || a.Note != want.Note {
+	if a := take(t, d, control.TakeRequest{Target: typed}); a.Subject != want.Subject || a.Note != want.Note {
 		t.Errorf("took for %s, %s; want %+v", a.Subject, a.Note, want)
 	}
 	result, err := d.Subject(ctx, typed)
@@ -248,8 +243,7 @@ func TestNoTargets(t *testing.T) {
 		{control.Target{Raw: true}, "the subject is empty"},
 	} {
 		for what, err := range errorsOf(t, d, test.t) {
-			var invalid *stint.InvalidError
-			if !errors.As(err, &invalid) || !strings.Contains(invalid.Err.Error(), test.want) {
+			if invalid, ok := errors.AsType[*stint.InvalidError](err); !ok || !strings.Contains(invalid.Err.Error(), test.want) {
 				t.Errorf("%s of %.40q: got %v, want %s", what, test.t.Subject, err, test.want)
 			}
 		}
@@ -308,8 +302,7 @@ func TestHashedNames(t *testing.T) {
 		if got, err := d.Unban(t.Context(), hash); known && got.Subject != hash.Subject || (err == nil) != known {
 			t.Errorf("got %+v, %v; want %t", got, err, known)
 		}
-		if got, err := d.Take(t.Context(),
-			control.TakeRequest{Target: of(hash.Subject)}); err == nil {
+		if got, err := d.Take(t.Context(), control.TakeRequest{Target: hash}); err == nil {
 			t.Errorf("took for a hash: %+v", got)
 		}
 	}
@@ -321,9 +314,8 @@ func TestTargetsWithoutConfiguration(t *testing.T) {
 	const byDefault = "without the configuration, addresses are assumed to be counted by the defaults"
 	none := func() *policy.Set { return nil }
 	for _, test := range []struct {
-		limits        []stint.Limit
-		text, subject string
-		note          string
+		limits              []stint.Limit
+		text, subject, note string
 	}{
 		{nil, "ip:2001:db8::7", "ip:2001:db8::/64", "2001:db8::7 is counted under it; " + byDefault},
 		{nil, "ip:203.0.113.9", "ip:203.0.113.9", byDefault},
@@ -332,16 +324,14 @@ func TestTargetsWithoutConfiguration(t *testing.T) {
 		{[]stint.Limit{stint.PerHour(2)}, "ip:2001:db8::7", "ip:2001:db8::/64", "2001:db8::7 is counted under it"},
 	} {
 		d := inMemory(t, control.Config{Set: none, Limits: test.limits})
-		if got, err := d.Ban(t.Context(), of(test.text), time.Hour); got.Subject != test.subject ||
-			got.Note != test.note || err != nil {
+		got, err := d.Ban(t.Context(), of(test.text), time.Hour)
+		if want := (control.Named{Subject: test.subject, Note: test.note}); got != want || err != nil {
 			t.Errorf("%s: got %+v, %v; want %s, %s", test.text, got, err, test.subject, test.note)
 		}
 	}
 	d := inMemory(t, control.Config{Set: none})
 	for _, text := range []string{"job:nightly", "apikey:sk-live-1"} {
-		var unknown *control.UnknownError
-		if _, err := d.Ban(t.Context(), of(text), time.Hour); !errors.As(err, &unknown) {
-			t.Errorf("%s: got %v, want that it is not known", text, err)
-		}
+		_, err := d.Ban(t.Context(), of(text), time.Hour)
+		wantUnknown(t, err)
 	}
 }

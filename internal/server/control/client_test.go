@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -41,11 +42,7 @@ func listener(t *testing.T, status int, body string) (*control.Client, *called) 
 
 func client(t *testing.T, url string) *control.Client {
 	t.Helper()
-	c, err := control.NewClient(url, token)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testkit.Must(control.NewClient(url, token))(t)
 }
 
 // TestClientAsks: each method asks for what it is named after, with the token.
@@ -119,22 +116,22 @@ func TestClientRefused(t *testing.T) {
 		{307, "", "the server answers 307 Temporary Redirect"},
 	} {
 		c, _ := listener(t, test.status, test.body)
-		var refused *control.RefusedError
-		if _, err := c.Unban(t.Context(), of("a")); !errors.As(err, &refused) ||
-			refused.Status != test.status || err.Error() != test.want {
+		_, err := c.Unban(t.Context(), of("a"))
+		if refused, ok := errors.AsType[*control.RefusedError](err); !ok || refused.Status != test.status || err.Error() != test.want {
 			t.Errorf("got %v, want %s", err, test.want)
 		}
 	}
 	c, _ := listener(t, http.StatusOK, "<html>")
-	var lost *control.UnreachableError
-	if _, err := c.Bans(t.Context(), 1); !errors.As(err, &lost) ||
+	_, err := c.Bans(t.Context(), 1)
+	if _, ok := errors.AsType[*control.UnreachableError](err); !ok ||
 		!strings.Contains(err.Error(), "its answer to /api/bans is malformed") {
 		t.Errorf("got %v", err)
 	}
 	server := httptest.NewServer(nil)
 	server.Close()
-	err := client(t, server.URL).Ready(t.Context())
-	if !errors.As(err, &lost) || !errors.Is(err, syscall.ECONNREFUSED) || lost.Server != server.URL {
+	err = client(t, server.URL).Ready(t.Context())
+	lost, ok := errors.AsType[*control.UnreachableError](err)
+	if !ok || !errors.Is(err, syscall.ECONNREFUSED) || lost.Server != server.URL {
 		t.Errorf("got %v, want that nobody is there", err)
 	}
 }
@@ -172,22 +169,17 @@ func TestStream(t *testing.T) {
 		onTick = append(onTick, tick.Point.At+tick.Unshown)
 		return nil
 	})
-	var lost *control.UnreachableError
-	if want := []int64{0, 1, 2, 9}; !reflect.DeepEqual(onTick, want) || !errors.As(err, &lost) ||
-		!errors.Is(err, io.EOF) {
+	_, lost := errors.AsType[*control.UnreachableError](err)
+	if want := []int64{0, 1, 2, 9}; !reflect.DeepEqual(onTick, want) || !lost || !errors.Is(err, io.EOF) {
 		t.Errorf("heard %v and %v; want %v, and the end", onTick, err, want)
 	}
 	enough := errors.New("enough")
 	if err := c.Stream(t.Context(), func(*observe.Tick) error { return enough }); !errors.Is(err, enough) {
 		t.Errorf("got %v, want that of who listens", err)
 	}
-	stranger, err := control.NewClient(server.URL, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var refused *control.RefusedError
-	if err := stranger.Stream(t.Context(), nil); !errors.As(err, &refused) ||
-		refused.Status != http.StatusUnauthorized {
+	stranger := testkit.Must(control.NewClient(server.URL, ""))(t)
+	err = stranger.Stream(t.Context(), nil)
+	if refused, ok := errors.AsType[*control.RefusedError](err); !ok || refused.Status != http.StatusUnauthorized {
 		t.Errorf("got %v, want that it is refused", err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/redisstore"
 )
@@ -18,28 +18,13 @@ import (
 // not set up otherwise.
 func inMemory(t *testing.T, c control.Config) *control.Admin {
 	t.Helper()
-	return over(t, memory(t), c)
-}
-
-func memory(t *testing.T) *memorystore.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return over(t, guardtest.Memory(t), c)
 }
 
 // inRedis returns the same over a Redis.
 func inRedis(t *testing.T, c control.Config) *control.Admin {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL() + "?dial_timeout=10s"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return over(t, store, c)
+	return over(t, guardtest.Redis(t, redisstore.Config{URL: redistest.Start(t).URL() + "?dial_timeout=10s"}), c)
 }
 
 // perRoute has tiers that count each route by itself, and policies of every kind.
@@ -79,11 +64,8 @@ func over(t *testing.T, store driver.Inspector, c control.Config) *control.Admin
 // configured returns a set-up with a configuration.
 func configured(t *testing.T, text string) control.Config {
 	t.Helper()
-	conf, err := config.Parse("stint.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return control.Config{Set: func() *policy.Set { return conf.Set }}
+	set := guardtest.Parse(t, text)
+	return control.Config{Set: func() *policy.Set { return set }}
 }
 
 // of returns the target of a subject.
@@ -92,21 +74,13 @@ func of(subject string) control.Target { return control.Target{Subject: subject}
 // subjectOf returns what is known of a subject.
 func subjectOf(t *testing.T, d *control.Admin, name string) control.Subject {
 	t.Helper()
-	result, err := d.Subject(t.Context(), of(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
+	return testkit.Must(d.Subject(t.Context(), of(name)))(t)
 }
 
 // take asks, and fails the test if that cannot be answered.
 func take(t *testing.T, d *control.Admin, a control.TakeRequest) control.TakeResult {
 	t.Helper()
-	result, err := d.Take(t.Context(), a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return result
+	return testkit.Must(d.Take(t.Context(), a))(t)
 }
 
 // newLimit returns a limit of a subject by whose it is, where it counts, and its text.
@@ -123,8 +97,7 @@ func newLimit(t *testing.T, result *control.Subject, tier, policy, scope, limit 
 
 func wantInvalid(t *testing.T, err error, want string) {
 	t.Helper()
-	var invalid *stint.InvalidError
-	if !errors.As(err, &invalid) || invalid.Err.Error() != want {
+	if invalid, ok := errors.AsType[*stint.InvalidError](err); !ok || invalid.Err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/control"
 )
 
@@ -30,8 +31,7 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 	t.Helper()
 	var last control.TakeResult
 	for range times {
-		last = take(t, d, control.TakeRequest{Target: of(visitor), Policy: "item",
-			Scope: "item:" + item})
+		last = take(t, d, control.TakeRequest{Target: of(visitor), Policy: "item", Scope: "item:" + item})
 	}
 	if last.Allowed != want {
 		t.Errorf("item %.20s: %+v, want allowed %v", item, last, want)
@@ -42,9 +42,8 @@ func use(t *testing.T, d *control.Admin, item string, times int, want bool) {
 // parts.
 func usesOf(t *testing.T, d *control.Admin) string {
 	t.Helper()
-	result := subjectOf(t, d, visitor)
 	var uses []string
-	for _, l := range result.Limits {
+	for _, l := range subjectOf(t, d, visitor).Limits {
 		if l.Policy == "item" {
 			text := fmt.Sprint(l.Scope, " ", l.Used)
 			if l.Divided {
@@ -99,13 +98,11 @@ func TestPartsThatAreTooMany(t *testing.T) {
 // slow is a store whose scopes take their time to be found, or are not.
 type slow struct {
 	driver.Inspector
-	took  time.Duration
-	err   error
-	calls int
+	took time.Duration
+	err  error
 }
 
 func (s *slow) Scopes(ctx context.Context, subject string) ([]string, error) {
-	s.calls++
 	select {
 	case <-time.After(s.took):
 	case <-ctx.Done():
@@ -117,35 +114,26 @@ func (s *slow) Scopes(ctx context.Context, subject string) ([]string, error) {
 	return s.Inspector.Scopes(ctx, subject)
 }
 
-// newSlow returns an Admin over such a store. It is for use in a bubble.
-func newSlow(t *testing.T, s slow) (*control.Admin, *slow) {
-	t.Helper()
-	s.Inspector = memory(t)
-	return over(t, &s, divided(t)), &s
-}
-
 // If the parts cannot be found, the rest is shown and reset, and it is said that they are not.
 func TestPartsThatCannotBeFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		failed := &stint.StoreError{Op: "scopes", Kind: stint.KindAuth, Err: errors.New("no permission")}
-		for name, s := range map[string]slow{"refused": {err: failed}, "too slow": {took: time.Hour}} {
-			d, store := newSlow(t, s)
+		for want, s := range map[error]slow{failed: {err: failed}, context.DeadlineExceeded: {took: time.Hour}} {
+			s.Inspector = guardtest.Memory(t)
+			d := over(t, &s, divided(t))
 			take(t, d, control.TakeRequest{Target: of(visitor), Tier: "anyone"})
 			use(t, d, "7", 1, true)
 			wantUses(t, d, "item 0…")
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			_, err := d.Reset(ctx, of(visitor))
 			cancel()
-			if want := store.err; want != nil && !errors.Is(err, want) || want == nil &&
-				!errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: got %v", name, err)
-			}
-			if want := "control: usage in some parts of item may not have been reset; all other usage was: "; err == nil || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("%s: got %v, want %s…", name, err, want)
+			const text = "control: usage in some parts of item may not have been reset; all other usage was: "
+			if !errors.Is(err, want) || !strings.HasPrefix(err.Error(), text) {
+				t.Errorf("got %v, want %s%v", err, text, want)
 			}
 			result := subjectOf(t, d, visitor)
 			if l := newLimit(t, &result, "anyone", "", "global", "100/1m"); l.Used != 0 {
-				t.Errorf("%s: the tier's own is %+v, want nothing used", name, l)
+				t.Errorf("%v: the tier's own is %+v, want nothing used", want, l)
 			}
 		}
 	})

@@ -57,8 +57,7 @@ func (away) Take(_ context.Context, r stint.Request) (stint.Decision, error) {
 
 // TestTakeUnavailable: without the store nothing is said about limits.
 func TestTakeUnavailable(t *testing.T) {
-	got := take(t, over(t, away{}, control.Config{}),
-		control.TakeRequest{Target: of("ip:203.0.113.9")})
+	got := take(t, over(t, away{}, control.Config{}), control.TakeRequest{Target: of("ip:203.0.113.9")})
 	if got.Allowed || !got.Degraded || !got.Unavailable || got.RetryAfter != 1 || len(got.Limits) != 0 {
 		t.Errorf("got %+v, want a denial for want of the store", got)
 	}
@@ -98,16 +97,14 @@ func TestTakeDenied(t *testing.T) {
 		a.Limits[0].RetryAfter != a.RetryAfter || a.Limits[1].RetryAfter != 0 {
 		t.Errorf("got %+v, want that the first limit denies", a)
 	}
-	if a := take(t, d, control.TakeRequest{Target: of("ip:203.0.113.9"), Policy: "work",
-		Cost: 101}); a.Allowed ||
-		a.RetryAfter != -1 {
+	ask.Policy, ask.Cost = "work", 101
+	if a := take(t, d, ask); a.Allowed || a.RetryAfter != -1 {
 		t.Errorf("got %+v, want that it is never allowed", a)
 	}
 	if _, err := d.Ban(t.Context(), of("ip:203.0.113.10"), stint.MaxWindow); err != nil {
 		t.Fatal(err)
 	}
-	if a := take(t, d, control.TakeRequest{Target: of("ip:203.0.113.10")}); a.Allowed ||
-		!a.Banned {
+	if a := take(t, d, control.TakeRequest{Target: of("ip:203.0.113.10")}); a.Allowed || !a.Banned {
 		t.Errorf("got %+v, want that it is banned", a)
 	}
 }
