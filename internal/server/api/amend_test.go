@@ -10,8 +10,11 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
 )
 
 // A settlement says what is charged, and how large a debt may be.
@@ -31,7 +34,7 @@ func TestSettleAnswers(t *testing.T) {
 	} {
 		var log bytes.Buffer
 		var seen []any
-		s := serve(t, memory(t), rules, func(c *api.Config) {
+		s := serve(t, guardtest.Memory(t), rules, func(c *api.Config) {
 			c.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			c.Observer = observerFunc(func(e stint.Event) { seen = append(seen, e) })
 		})
@@ -46,12 +49,9 @@ func TestSettleAnswers(t *testing.T) {
 			t.Errorf("%s%s: observed %v, logged %s", test.take, test.more, seen, &log)
 		}
 	}
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	charge := s.post("/v1/take", window).decision(200).Charge
-	if p := s.post("/v1/settle",
-		`{"charge":"`+charge+`","cost":1,"max_debt":0}`).problem(400); p.Mistakes[0].Field != "max_debt" {
-		t.Errorf("got %+v", p)
-	}
+	s.mistaken("/v1/settle", withCharge(charge, `,"cost":1,"max_debt":0`), "max_debt")
 }
 
 type observerFunc func(stint.Event)
@@ -62,7 +62,7 @@ func (f observerFunc) Observe(_ context.Context, e stint.Event) { f(e) }
 // so with any number of them.
 func TestExtendTakesNoForgottenPlace(t *testing.T) {
 	redis := redistest.Start(t)
-	s := serve(t, opened(t, redis, ""), rules)
+	s := serve(t, guardtest.Redis(t, redisstore.Config{URL: redis.URL()}), rules)
 	const take = `{"subject":"a","limits":["2/30s concurrency"]}`
 	body := withCharge(s.post("/v1/take", take).decision(200).Charge, "")
 	if !s.post("/v1/extend", body).changed() {
@@ -82,7 +82,7 @@ func clocked(t *testing.T, rules string) (*server, func(time.Duration)) {
 	t.Helper()
 	var now atomic.Int64 // the store sweeps at any time
 	now.Store(int64(1e18))
-	store := memoryAt(t, func() time.Time { return time.Unix(0, now.Load()) })
+	store := guardtest.MemoryWith(t, memorystore.Config{Now: func() time.Time { return time.Unix(0, now.Load()) }})
 	return serve(t, store, rules), func(d time.Duration) { now.Add(int64(d)) }
 }
 
@@ -150,17 +150,13 @@ func TestCosts(t *testing.T) {
 		`{` + limits + `,"costs":{"in":-1}}`:             "costs.in",
 		`{"subject":"a","tier":"free","costs":{"in":1}}`: "costs.in",
 	} {
-		if p := s.post("/v1/take", body).problem(400); p.Mistakes[0].Field != field {
-			t.Errorf("%s: got %+v", body, p)
-		}
+		s.mistaken("/v1/take", body, field)
 	}
 	charge = take()
 	for more, field := range map[string]string{
 		`,"costs":{"inn":1}`: "costs.inn", `,"cost":1,"costs":{"in":1}`: "costs", ``: "cost",
 	} {
-		if p := s.post("/v1/settle", withCharge(charge, more)).problem(400); p.Mistakes[0].Field != field {
-			t.Errorf("%s: got %+v", more, p)
-		}
+		s.mistaken("/v1/settle", withCharge(charge, more), field)
 	}
 }
 
@@ -204,7 +200,7 @@ policies:
 
 // A caller whose answer was lost refunds by the request that it sent.
 func TestRefundByID(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	const look = `{"subject":"job","limits":["100/1h"]}`
 	for i, body := range []string{
 		`{"subject":"job","limits":["100/1h"],"cost":40,"id":"one"}`,
@@ -241,8 +237,6 @@ func TestRefundByID(t *testing.T) {
 		withCharge("x", `,"id":"one"`):          "charge",
 		withCharge("x", ``):                     "charge",
 	} {
-		if p := s.post("/v1/refund", body).problem(400); p.Mistakes[0].Field != field {
-			t.Errorf("%s: got %+v", body, p)
-		}
+		s.mistaken("/v1/refund", body, field)
 	}
 }

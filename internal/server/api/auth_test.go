@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -26,15 +26,18 @@ policies:
 `
 
 // asked is a question of a proxy.
-func asked(s *server, method, target, peer string, fields ...string) *httptest.ResponseRecorder {
+func asked(s *server, method, target, peer string, fields ...string) answer {
 	r := get(target, peer, fields...)
 	r.Method = method
 	w := httptest.NewRecorder()
 	s.api.Auth().ServeHTTP(w, r)
-	return w
+	return answer{w, s.t}
 }
 
 const proxy = "10.0.0.1:4711"
+
+// told is what a proxy says of a request of 203.0.113.9.
+var told = []string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 203.0.113.9"}
 
 // TestAuthOriginal: the method, host and path are those of the request that the proxy holds, in the
 // fields of any proxy, and only in one of their forms.
@@ -72,7 +75,7 @@ func TestAuthOriginal(t *testing.T) {
 		{"GET", []string{"X-Forwarded-Method: G T", path + "/"}, ""},
 		{"GET", []string{get, path + "/%zz"}, ""},
 	} {
-		w := asked(serve(t, memory(t), authConfig), test.method, "/auth", proxy, append(test.fields, "X-Forwarded-For: 203.0.113.9")...)
+		w := asked(serve(t, guardtest.Memory(t), authConfig), test.method, "/auth", proxy, append(test.fields, "X-Forwarded-For: 203.0.113.9")...)
 		status, policy := 200, test.policy
 		switch policy {
 		case "none":
@@ -89,31 +92,25 @@ func TestAuthOriginal(t *testing.T) {
 // F10: nobody but a trusted proxy says who is asking, and for what.
 func TestF10Auth(t *testing.T) {
 	var log bytes.Buffer
-	store := memory(t)
+	store := guardtest.Memory(t)
 	s := serve(t, store, authConfig, func(c *api.Config) { c.Logger = slog.New(slog.NewJSONHandler(&log, nil)) })
-	told := []string{"X-Forwarded-Method: GET", "X-Forwarded-Uri: /"}
 	for range 50 {
-		w := asked(s, http.MethodGet, "/auth", "203.0.113.66:1", append(told, "X-Forwarded-For: 198.51.100.1")...)
-		var p problem
-		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || w.Code != http.StatusForbidden ||
-			!strings.Contains(p.Message, "client_ip.trusted_proxies") {
-			t.Fatalf("got %d: %s", w.Code, w.Body)
+		w := asked(s, http.MethodGet, "/auth", "203.0.113.66:1", told[0], told[1], "X-Forwarded-For: 198.51.100.1")
+		if p := w.problem(http.StatusForbidden); !strings.Contains(p.Message, "client_ip.trusted_proxies") {
+			t.Fatalf("got %+v", p)
 		}
 	}
-	if n := strings.Count(log.String(), "\n"); n < 1 || n > 3 ||
-		!strings.Contains(log.String(), `"peer":"203.0.113.66"`) {
+	if n := strings.Count(log.String(), "\n"); n < 1 || n > 3 || !strings.Contains(log.String(), `"peer":"203.0.113.66"`) {
 		t.Errorf("50 strangers make %d lines: %s", n, log.String())
 	}
 	if store.Stats().Subjects != 0 {
 		t.Error("a stranger's request was counted")
 	}
-	// The first address from the right that is not trusted; what is further left, anybody can
-	// write.
+	// The first address from the right that is not trusted; what is further left, anybody can write.
 	for i, want := range []int{200, 200, 429} {
 		spoofed := []string{"1.1.1.1", "2.2.2.2", "10.9.9.9"}[i]
-		w := asked(s, http.MethodGet, "/auth", proxy,
-			append(told, "X-Forwarded-For: "+spoofed+", 203.0.113.9, 10.0.0.2", "X-Real-IP: "+spoofed,
-				"Forwarded: for="+spoofed)...)
+		w := asked(s, http.MethodGet, "/auth", proxy, told[0], told[1],
+			"X-Forwarded-For: "+spoofed+", 203.0.113.9, 10.0.0.2", "X-Real-IP: "+spoofed, "Forwarded: for="+spoofed)
 		if w.Code != want {
 			t.Errorf("request %d: got %d, want %d", i, w.Code, want)
 		}
@@ -123,9 +120,9 @@ func TestF10Auth(t *testing.T) {
 // TestAuthWarnsOfPlaces: the log says once that places of forward-auth are not given back.
 func TestAuthWarnsOfPlaces(t *testing.T) {
 	var log bytes.Buffer
-	s := serve(t, memory(t), rules, func(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	s := serve(t, guardtest.Memory(t), rules, func(c *api.Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	for range 2 {
-		asked(s, http.MethodGet, "/auth", proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 203.0.113.9")
+		asked(s, http.MethodGet, "/auth", proxy, told...)
 	}
 	if n := strings.Count(log.String(), "concurrency limit"); n != 1 {
 		t.Errorf("logged %d times: %s", n, &log)
@@ -134,33 +131,26 @@ func TestAuthWarnsOfPlaces(t *testing.T) {
 
 func TestAuthDenyStatus(t *testing.T) {
 	zero := strings.Replace(authConfig, "2/1m", "0/1m", 1)
-	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
+	stack := guardtest.Stack(t, failing, resilience.Config{})
 	for _, test := range []struct {
-		name   string
-		store  stint.Store
-		text   string
-		query  string
-		status int
-		field  string
+		name        string
+		store       stint.Store
+		text, query string
+		status      int
+		field       string
 	}{
-		{"as it is", memory(t), zero, "", 429, "429"},
-		{"nginx", memory(t), zero, "?deny=403", 403, "429"},
+		{"as it is", guardtest.Memory(t), zero, "", 429, "429"},
+		{"nginx", guardtest.Memory(t), zero, "?deny=403", 403, "429"},
 		{"no store", stack, "failure: {mode: deny}\n" + authConfig, "", 503, "503"},
 		{"no store, nginx", stack, "failure: {mode: deny}\n" + authConfig, "?deny=403", 403, "503"},
 		{"an error, nginx", stack, "failure: {mode: error}\n" + authConfig, "?deny=403", 403, "503"},
-		{"no status", memory(t), zero, "?deny=200", 400, ""},
-		{"nonsense", memory(t), zero, "?deny=x", 400, ""},
+		{"no status", guardtest.Memory(t), zero, "?deny=200", 400, ""},
+		{"nonsense", guardtest.Memory(t), zero, "?deny=x", 400, ""},
 	} {
 		s := serve(t, test.store, test.text)
-		w := asked(s, http.MethodGet, "/auth"+test.query, proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /",
-			"X-Forwarded-For: 203.0.113.9")
-		if w.Code != test.status || w.Header().Get("X-RateLimit-Status") != test.field {
-			t.Errorf("%s: got %d and %q, want %d and %q", test.name, w.Code, w.Header().Get("X-RateLimit-Status"),
-				test.status, test.field)
+		w := asked(s, http.MethodGet, "/auth"+test.query, proxy, told...)
+		if field := w.Header().Get("X-RateLimit-Status"); w.Code != test.status || field != test.field {
+			t.Errorf("%s: got %d and %q, want %d and %q", test.name, w.Code, field, test.status, test.field)
 		}
 		if w.Header().Get("Cache-Control") != "no-store" {
 			t.Errorf("%s: may be stored", test.name)
@@ -189,7 +179,7 @@ func TestAuthHeaderSize(t *testing.T) {
 		text += fmt.Sprintf("  - {name: %s, match: {path: /login}, identity: ip, limits: %s}\n",
 			long("policy", i), limits("policy", 1))
 	}
-	s := serve(t, memory(t), text)
+	s := serve(t, guardtest.Memory(t), text)
 	for _, want := range []int{200, 200, 403} {
 		w := asked(s, http.MethodGet, "/auth?deny=403", proxy, "X-Forwarded-Method: POST",
 			"X-Forwarded-Uri: /login", "X-Forwarded-Host: example.com", "X-Forwarded-For: 203.0.113.9")

@@ -14,9 +14,9 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -169,27 +169,14 @@ func startProcess(store driver.Keeper) *process {
 	return p
 }
 
-func sharedStores(t *testing.T) map[string]driver.Keeper {
-	memory, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { memory.Close() })
-	redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: redistest.Start(t).URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { redis.Close() })
-	return map[string]driver.Keeper{"memory": memory, "redis": redis}
-}
-
 func storedCharge() *charged {
 	claim := stint.Claim{Subject: "a", Limits: []stint.Limit{stint.PerMinute(9)}, Cost: 1}
 	return &charged{Charge: driver.NewCharge([]stint.Claim{claim}, driver.ChargeData{ID: 7, At: 8, Generation: 9})}
 }
 
 func TestSharedKeys(t *testing.T) {
-	for name, store := range sharedStores(t) {
+	for name, store := range map[string]driver.Keeper{"memory": guardtest.Memory(t),
+		"redis": guardtest.Redis(t, redisstore.Config{URL: redistest.Start(t).URL()})} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			a, b := startProcess(store), startProcess(store)
@@ -256,11 +243,7 @@ func TestSharedKeys(t *testing.T) {
 // If the table is deleted, every process refuses what was signed until then.
 func TestKeysDeleted(t *testing.T) {
 	redis := redistest.Start(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
+	store := guardtest.Redis(t, redisstore.Config{URL: redis.URL()})
 	ctx := t.Context()
 	a, b := startProcess(store), startProcess(store)
 	text := a.textOf(ctx, storedCharge())
@@ -284,22 +267,17 @@ func TestKeysDeleted(t *testing.T) {
 // The largest charge that a request can make fits into the body that amends it.
 func TestLargestCharge(t *testing.T) {
 	long := strings.Repeat("x", maxKey)
-	c := charged{
-		Charge: driver.NewCharge(
-			nil,
-			driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long, IDLife: stint.MaxWindow,
-				Hold: stint.MaxHold},
-		),
-	}
+	c := charged{Charge: driver.NewCharge(nil, driver.ChargeData{ID: 1<<64 - 1, At: stint.MaxUnits, RequestID: long,
+		IDLife: stint.MaxWindow, Hold: stint.MaxHold})}
 	total, all := 0, []stint.Claim(nil)
 	for i := range stint.MaxClaims {
 		claim := stint.Claim{Subject: long, Scope: long, Cost: stint.MaxUnits, Costs: stint.Costs{}}
 		for k := 0; k < stint.MaxTotal/stint.MaxClaims; k++ {
 			total++
-			claim.Limits = append(claim.Limits,
-				stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).BurstTimes(100).WithName(
-					strings.Repeat("n", 63)+string(rune('a'+k))))
-			claim.Costs[claim.Limits[k].Name] = stint.MaxUnits
+			name := strings.Repeat("n", 63) + string(rune('a'+k))
+			limit := stint.Per(2_848_346*int64(stint.MaxWindow.Seconds()), stint.MaxWindow).BurstTimes(100)
+			claim.Limits = append(claim.Limits, limit.WithName(name))
+			claim.Costs[name] = stint.MaxUnits
 		}
 		if i > 0 {
 			claim.Subject = long[1:] + string(rune('a'+i))

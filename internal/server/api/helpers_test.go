@@ -12,17 +12,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
-	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 	"github.com/stint-limiter/stint/policy"
-	"github.com/stint-limiter/stint/redisstore"
 )
 
 var discard = slog.New(slog.DiscardHandler)
@@ -52,64 +50,24 @@ type server struct {
 	handler http.Handler
 }
 
-func memory(t testing.TB) *memorystore.Store {
-	t.Helper()
-	return memoryAt(t, nil)
-}
-
-// memoryAt returns a store in memory with a clock; nil is the usual one.
-func memoryAt(t testing.TB, now func() time.Time) *memorystore.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
-// opened returns a store in Redis.
-func opened(t testing.TB, redis *redistest.Server, prefix string) *redisstore.Store {
-	t.Helper()
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL(), Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
 // serve returns an API over a store. It answers everybody, and accepts limits of callers.
 func serve(t testing.TB, store stint.Store, text string, change ...func(*api.Config)) *server {
 	t.Helper()
-	return serveGuarded(t, store, text, policy.GuardConfig{Logger: discard}, change...)
+	return serveGuarded(t, store, text, policy.GuardConfig{}, change...)
 }
 
 // serveGuarded is serve with somebody who is told what the guard decides.
-func serveGuarded(t testing.TB, store stint.Store, text string, told policy.GuardConfig,
-	change ...func(*api.Config)) *server {
+func serveGuarded(t testing.TB, store stint.Store, text string, told policy.GuardConfig, change ...func(*api.Config)) *server {
 	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(store, conf.Set, told)
-	if err != nil {
-		t.Fatal(err)
-	}
-	apis, err := outbound.New(store, conf.Outbound, outbound.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := testkit.Must(config.Parse("test.yaml", []byte(text)))(t)
+	guard := guardtest.New(t, store, text, told)
+	apis := testkit.Must(outbound.New(store, conf.Outbound, outbound.Config{Logger: discard}))(t)
 	t.Cleanup(apis.Close)
 	c := api.Config{Public: true, Known: true, AdHoc: true, Outbound: apis, Logger: discard}
 	for _, f := range change {
 		f(&c)
 	}
-	a, err := api.New(guard, store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := testkit.Must(api.New(guard, store, c))(t)
 	return &server{t: t, api: a, handler: a.Handler()}
 }
 
@@ -126,6 +84,14 @@ func (s *server) looks(body string) string {
 	a := s.post("/v1/peek", body)
 	a.into(a.Code, &d)
 	return usage(d)
+}
+
+// mistaken posts a body whose first mistake must be in a field.
+func (s *server) mistaken(path, body, field string) {
+	s.t.Helper()
+	if p := s.post(path, body).problem(http.StatusBadRequest); p.Mistakes[0].Field != field {
+		s.t.Errorf("%s: got %+v, want a mistake in %s", body, p, field)
+	}
 }
 
 func withCharge(charge, more string) string { return `{"charge":"` + charge + `"` + more + `}` }
@@ -245,10 +211,8 @@ func conforms(t testing.TB, method, path, body string, w *httptest.ResponseRecor
 	if operation == nil {
 		t.Fatalf("%s is not in the document", path)
 	}
-	if w.Code == http.StatusOK || w.Code == http.StatusTooManyRequests {
-		if method == http.MethodPost {
-			s.validate(t, bodyOf(path)+"/schema", []byte(body))
-		}
+	if method == http.MethodPost && (w.Code == http.StatusOK || w.Code == http.StatusTooManyRequests) {
+		s.validate(t, bodyOf(path)+"/schema", []byte(body))
 	}
 	response, ok := operation["responses"].(map[string]any)[strconv.Itoa(w.Code)]
 	if !ok {
@@ -278,31 +242,13 @@ func escape(path string) string { return strings.ReplaceAll(path, "/", "~1") }
 var errStore = errors.New("no store today")
 
 // failing is a store that fails.
-type failing struct{ stint.Store }
-
-func (failing) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, &stint.StoreError{Op: "take", Err: errStore}
-}
-
-func (failing) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
-	return stint.Amended{}, &stint.StoreError{Op: "amend", Err: errStore}
-}
+var failing = guardtest.Failing{Err: &stint.StoreError{Op: "test", Err: errStore}}
 
 // amendFails is a store whose charges cannot be amended.
 type amendFails struct{ *memorystore.Store }
 
 func (amendFails) Amend(context.Context, stint.Charge, stint.Amendment) (stint.Amended, error) {
 	return stint.Amended{}, &stint.StoreError{Op: "amend", Err: errStore}
-}
-
-// TakeBatch gives a failing store the batches that package resilience asks for.
-func (f failing) TakeBatch(ctx context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Decision, c.Err = f.Take(ctx, c.Request)
-		if c.Done != nil {
-			c.Done()
-		}
-	}
 }
 
 // endless is a body that does not end.
@@ -318,9 +264,5 @@ func (e *endless) Read(p []byte) (int, error) {
 
 func marshal(t testing.TB, v any) []byte {
 	t.Helper()
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return testkit.Must(json.Marshal(v))(t)
 }

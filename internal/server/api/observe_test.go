@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/api"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -26,7 +27,7 @@ func TestF34HostileValues(t *testing.T) {
 			labels[v.Tier], labels[v.Route], labels[v.Skipped] = true, true, true
 		}
 	})
-	s := serveGuarded(t, memory(t), rules, policy.GuardConfig{Observer: observer, Logger: logger}, func(c *api.Config) {
+	s := serveGuarded(t, guardtest.Memory(t), rules, policy.GuardConfig{Observer: observer, Logger: logger}, func(c *api.Config) {
 		c.Logger = logger
 	})
 	began, lines := time.Now(), 0

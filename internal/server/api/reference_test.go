@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,32 +12,21 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/server/api"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/api.md")
 
 const (
-	referenceFile = "../../../docs/api.md"
-	tools         = "../../../tools/openapi/"
+	docs  = "../../../docs/"
+	tools = "../../../tools/openapi/"
 )
 
 // TestReference makes docs/api.md from the document.
 func TestReference(t *testing.T) {
 	p := &page{t: t, doc: parse(t, api.Document())}
 	p.write()
-	got, err := os.ReadFile(referenceFile)
-	if !*update && err != nil {
-		t.Fatal(err)
-	}
-	if p.String() == string(got) {
-		return
-	}
-	if !*update {
-		t.Fatalf("%s is not what openapi.json says; run go test ./internal/server/api -run TestReference -update", referenceFile)
-	}
-	if err := os.WriteFile(referenceFile, []byte(p.String()), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Golden(t, *update, "../"+docs+"api.md", p.String()) // from testdata
 }
 
 // page is docs/api.md.
@@ -292,15 +280,11 @@ import type { paths } from "./stint.js";
 // find returns what a pattern finds in a file of the tools.
 func (p *page) find(file, pattern string) string {
 	p.t.Helper()
-	text, err := os.ReadFile(tools + file)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	found := regexp.MustCompile(pattern).FindSubmatch(text)
+	found := regexp.MustCompile(pattern).FindStringSubmatch(testkit.ReadFile(p.t, tools+file))
 	if found == nil {
 		p.t.Fatalf("%s: no %s", file, pattern)
 	}
-	return string(found[1])
+	return found[1]
 }
 
 func (p *page) host() string { return p.text("servers", "0", "variables", "host", "default") }
@@ -387,10 +371,7 @@ func parse(t *testing.T, raw json.RawMessage) *node {
 	t.Helper()
 	n := &node{raw: raw, members: map[string]*node{}}
 	d := json.NewDecoder(bytes.NewReader(raw))
-	first, err := d.Token()
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testkit.Must(d.Token())(t)
 	if _, ok := first.(json.Delim); !ok {
 		return n
 	}

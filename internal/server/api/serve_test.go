@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/api"
 )
 
@@ -18,7 +19,7 @@ func TestCallers(t *testing.T) {
 		peer   string
 		want   int
 	}{{false, "127.0.0.1:1", 200}, {false, "203.0.113.9:1", 401}, {true, "203.0.113.9:1", 200}} {
-		s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = test.public })
+		s := serve(t, guardtest.Memory(t), rules, func(c *api.Config) { c.Public = test.public })
 		r := request("/v1/take", body)
 		r.RemoteAddr, r.Host = test.peer, "localhost:8080"
 		a := s.send(r, body)
@@ -30,7 +31,7 @@ func TestCallers(t *testing.T) {
 }
 
 func TestHTTP(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	const good = `{"subject":"a","tier":"free"}`
 	for _, test := range []struct {
 		method, path, body, field string
@@ -74,7 +75,7 @@ func TestF31EndlessBody(t *testing.T) {
 		want   int
 		most   int64
 	}{{true, 413, 128 << 10}, {false, 401, 0}} {
-		s := serve(t, memory(t), rules, func(c *api.Config) { c.Public = test.public })
+		s := serve(t, guardtest.Memory(t), rules, func(c *api.Config) { c.Public = test.public })
 		body := &endless{}
 		r := httptest.NewRequest(http.MethodPost, "/v1/take", body)
 		r.ContentLength = -1

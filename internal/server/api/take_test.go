@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/resilience"
 )
 
@@ -24,7 +25,7 @@ func usage(d decision) (text string) {
 }
 
 func TestWholeDecision(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	a := s.post("/v1/take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"1","plan":"pro"}}`)
 	d := a.decision(200)
 	if d.Tier != "pro" || d.Policy != "pro" || d.Route != "search" || d.Cost != 4 || *d.RetryAfter != 0 ||
@@ -41,16 +42,14 @@ func TestWholeDecision(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "46", "X-RateLimit-Policy": "pro",
-		"X-RateLimit-Tier": "pro",
-		"X-RateLimit-Cost": "4", "Cache-Control": "no-store", "Retry-After": "",
+		"X-RateLimit-Tier": "pro", "X-RateLimit-Cost": "4", "Cache-Control": "no-store", "Retry-After": "",
 	} {
 		if got := a.Header().Get(name); got != want {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
 
-	if d := s.post("/v1/take", `{"method":"GET","path":"/healthz","peer":"::1"}`).decision(
-		200); d.Skipped != "health" || d.Charge != "" {
+	if d := s.post("/v1/take", `{"method":"GET","path":"/healthz","peer":"::1"}`).decision(200); d.Skipped != "health" || d.Charge != "" {
 		t.Errorf("got %+v", d)
 	}
 	for _, n := range []int{0, 1} {
@@ -62,7 +61,7 @@ func TestWholeDecision(t *testing.T) {
 }
 
 func TestDeniedDecision(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
 	a := s.post("/v1/take", `{"subject":"job","limits":["1/1m"]}`)
 	d := a.decision(429)
@@ -83,19 +82,18 @@ func TestDeniedDecision(t *testing.T) {
 		t.Errorf("used %d, want 2^53", d.Limits[0].Used)
 	}
 	const contact = "contact: mailto:help@example.com\n"
-	s = serve(t, memory(t), contact+strings.Replace(authConfig, "2/1m", "0/1m", 1))
+	s = serve(t, guardtest.Memory(t), contact+strings.Replace(authConfig, "2/1m", "0/1m", 1))
 	if d := s.post("/v1/take", `{"subject":"ip:203.0.113.9","tier":"anonymous"}`).decision(429); d.Contact != "mailto:help@example.com" {
 		t.Errorf("got the contact %q", d.Contact)
 	}
-	if w := asked(s, http.MethodGet, "/auth", proxy, "X-Forwarded-Method: GET", "X-Forwarded-Uri: /", "X-Forwarded-For: 203.0.113.9"); !strings.Contains(
-		w.Body.String(), "mailto:help@example.com") {
+	if w := asked(s, http.MethodGet, "/auth", proxy, told...); !strings.Contains(w.Body.String(), "mailto:help@example.com") {
 		t.Errorf("forward-auth answers %s", w.Body)
 	}
 }
 
 // A ban applies however the subject is named.
 func TestBans(t *testing.T) {
-	s := serve(t, memory(t), "bans: {after: 2, within: 1m, durations: [1h]}\n"+rules)
+	s := serve(t, guardtest.Memory(t), "bans: {after: 2, within: 1m, durations: [1h]}\n"+rules)
 	const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
 	for range 5 {
 		s.post("/v1/take", body)
@@ -110,8 +108,8 @@ func TestBans(t *testing.T) {
 
 // Callers may repeat a denial that is sure to last, and no other.
 func TestCacheable(t *testing.T) {
-	plain := serve(t, memory(t), rules)
-	banning := serve(t, memory(t), "bans: {after: 9, within: 1m, durations: [1h]}\n"+rules)
+	plain := serve(t, guardtest.Memory(t), rules)
+	banning := serve(t, guardtest.Memory(t), "bans: {after: 9, within: 1m, durations: [1h]}\n"+rules)
 	for _, c := range []struct {
 		s          *server
 		path, body string
@@ -154,12 +152,7 @@ policies:
   - {name: login, match: {path: /login}, limits: 9/2m, failure: {mode: error}}
   - {name: search, match: {path: /search}, limits: 9/2m}
 `
-	stack, err := resilience.New(failing{}, resilience.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stack.Close()
-	s := serve(t, stack, text)
+	s := serve(t, guardtest.Stack(t, failing, resilience.Config{}), text)
 	for body, want := range map[string]string{
 		`{"subject":"a","policy":"login"}`:               "503 unavailable",
 		`{"subject":"a","policy":"login","tier":"pro"}`:  "503 unavailable",
@@ -190,7 +183,7 @@ policies:
 // callers denied with the same jitter.
 func TestRetryAfterAgrees(t *testing.T) {
 	for identity, want := range map[string]bool{"ip": false, "everyone": true} {
-		s := serve(t, memory(t), "tiers: [{name: all, identity: "+identity+", limits: 1/1h}]")
+		s := serve(t, guardtest.Memory(t), "tiers: [{name: all, identity: "+identity+", limits: 1/1h}]")
 		seen := map[string]bool{}
 		const body = `{"method":"GET","path":"/","peer":"203.0.113.9"}`
 		s.post("/v1/take", body).decision(200)
@@ -215,14 +208,14 @@ func TestRetryAfterAgrees(t *testing.T) {
 
 // What fails is told for each request; a mistake that only the store knows too.
 func TestBatchFailures(t *testing.T) {
-	s := serve(t, failing{}, rules)
+	s := serve(t, failing, rules)
 	var got batch
 	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"},{"method":"GET","path":"/healthz","peer":"::1"}]}`).into(http.StatusOK, &got)
 	if got.Results[0].Status != 503 || got.Results[0].Problem.Error != "unavailable" || got.Results[1].Status != 200 {
 		t.Errorf("got %+v", got)
 	}
 	const one = `{"subject":"a","tier":"free","mode":"peek"}`
-	s = serve(t, memory(t), rules)
+	s = serve(t, guardtest.Memory(t), rules)
 	s.post("/v1/batch", `{"requests":[`+one+strings.Repeat(","+one, 99)+`]}`).into(http.StatusOK, &got) // as many as may be
 	s = serve(t, refusingStore{}, rules)
 	s.post("/v1/batch", `{"requests":[{"subject":"a","tier":"free"}]}`).into(http.StatusOK, &got)
@@ -240,7 +233,7 @@ func (refusingStore) Take(context.Context, stint.Request) (stint.Decision, error
 
 // TestTogether: several subjects are charged all or none, and a charge amends them all.
 func TestTogether(t *testing.T) {
-	s := serve(t, memory(t), rules+"  - {name: account, match: {path: /account}, identity: ip, limits: 1/1m}\n")
+	s := serve(t, guardtest.Memory(t), rules+"  - {name: account, match: {path: /account}, identity: ip, limits: 1/1m}\n")
 	login := func(path string, status int, want string) decision {
 		t.Helper()
 		d := s.post(path, `{"subject":"ip:1","policy":"login","and":[{"subject":"account:ann","policy":"account"}]}`).

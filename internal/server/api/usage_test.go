@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -62,7 +63,7 @@ policies:
 // A caller sees its own use, with overrides and without what is not counted by its claims, and asks
 // without being charged for it.
 func TestUsage(t *testing.T) {
-	s := serveGuarded(t, memory(t), usageRules, policy.GuardConfig{Logger: discard, Overrides: doubled{}})
+	s := serveGuarded(t, guardtest.Memory(t), usageRules, policy.GuardConfig{Overrides: doubled{}})
 	for range 3 {
 		s.post("/v1/take", `{"method":"GET","path":"/search","peer":"203.0.113.9","claims":{"user":"42"},"cost":2}`).decision(200)
 	}
@@ -102,7 +103,7 @@ func TestUsage(t *testing.T) {
 
 // Only trusted proxies and certificates say who is asking.
 func TestUsageOfWhom(t *testing.T) {
-	s := serve(t, memory(t), usageRules)
+	s := serve(t, guardtest.Memory(t), usageRules)
 	for peer, user := range map[string]string{"203.0.113.9": "42", "10.0.0.1": ""} {
 		if p := s.usage(peer, user).problem(401); p.Error != "unauthorized" {
 			t.Errorf("%s %q: %v", peer, user, p)
@@ -127,7 +128,7 @@ func TestUsageOfWhom(t *testing.T) {
 
 // Asking is limited by caller, and charged to nothing else.
 func TestUsageIsLimited(t *testing.T) {
-	s := serve(t, memory(t), usageRules)
+	s := serve(t, guardtest.Memory(t), usageRules)
 	for range 60 {
 		s.usage("10.0.0.1", "42").into(200, &used{})
 	}

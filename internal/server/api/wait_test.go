@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/api"
 )
 
@@ -38,7 +39,7 @@ func (s *server) waits(body string) *turn {
 // inTime runs a test with an API whose time is virtual.
 func inTime(t *testing.T, text string, test func(t *testing.T, s *server)) {
 	t.Helper()
-	synctest.Test(t, func(t *testing.T) { test(t, serve(t, memory(t), text)) })
+	synctest.Test(t, func(t *testing.T) { test(t, serve(t, guardtest.Memory(t), text)) })
 }
 
 // Callers come in order. One that goes away gives its place back, and those behind it move up.
@@ -154,7 +155,7 @@ func TestCooldown(t *testing.T) {
 
 // A pause stops all processes, so callers need a token for it.
 func TestCooldownNeedsToken(t *testing.T) {
-	s := serve(t, memory(t), all+"outbound: {theirs: {limits: 1/1s}}\n", func(c *api.Config) { c.Known = false })
+	s := serve(t, guardtest.Memory(t), all+"outbound: {theirs: {limits: 1/1s}}\n", func(c *api.Config) { c.Known = false })
 	p := s.post("/v1/cooldown", `{"api":"theirs","for_seconds":5}`).problem(403)
 	if p.Error != "forbidden" || !strings.Contains(p.Message, "--api-token-file") {
 		t.Errorf("got %+v", p)
@@ -163,7 +164,7 @@ func TestCooldownNeedsToken(t *testing.T) {
 }
 
 func TestTooManyWait(t *testing.T) {
-	s := serve(t, memory(t), rules)
+	s := serve(t, guardtest.Memory(t), rules)
 	s.api.Crowd()
 	a := s.post("/v1/wait", `{"subject":"u","tier":"free"}`)
 	if p := a.problem(503); p.Error != "busy" || a.Header().Get("Retry-After") == "" {
@@ -201,7 +202,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestWaitMistakes(t *testing.T) {
-	s := serve(t, memory(t), rules+"outbound: {igdb: {limits: 4/1s}}\n")
+	s := serve(t, guardtest.Memory(t), rules+"outbound: {igdb: {limits: 4/1s}}\n")
 	const apiOnly = "conflicts with api, because the configuration sets the limits of an API; only max_wait_seconds can be added"
 	for _, test := range []struct {
 		path, body string
