@@ -14,7 +14,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // clock is a clock that stands still until it is moved.
@@ -28,6 +31,13 @@ func newClock(at time.Time) *clock {
 
 func (c *clock) now() time.Time          { return time.UnixMicro(c.micros.Load()) }
 func (c *clock) advance(d time.Duration) { c.micros.Add(d.Microseconds()) }
+
+// newServiceAt returns a service whose store has the same clock.
+func newServiceAt(t *testing.T, at *clock, rules string, o envoyrls.Options) *envoyrls.Service {
+	t.Helper()
+	o.Now = at.now
+	return newService(t, guardtest.MemoryWith(t, memorystore.Config{Now: at.now}), parse(t, rules), o)
+}
 
 // noon is the beginning of a window of every unit up to a day's half.
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
@@ -54,15 +64,14 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true}}
 `
 
-// allHeaders is what headers shows of HeadersAll.
-func allHeaders(limit, remaining, reset int, more string) string {
+// all is what headers shows of HeadersAll.
+func all(limit, remaining, reset int, more string) string {
 	return fmt.Sprintf("RateLimit-Limit: %d, RateLimit-Remaining: %d, RateLimit-Reset: %d, "+
 		"X-RateLimit-Limit: %d, X-RateLimit-Remaining: %d, X-RateLimit-Reset: %d%s", limit, remaining, reset, limit, remaining, reset, more)
 }
 
 // TestHeaders holds the header fields of answers, at 12:00:10.25.
 func TestHeaders(t *testing.T) {
-	all := allHeaders
 	three := func(limit, remaining, reset int) string {
 		return fmt.Sprintf("RateLimit-Limit: %d, RateLimit-Remaining: %d, RateLimit-Reset: %d", limit, remaining, reset)
 	}
@@ -98,10 +107,7 @@ func TestHeaders(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
-			at := newClock(noon.Add(10250 * time.Millisecond))
-			o := test.options
-			o.Now = at.now
-			service := newService(t, inMemory(t, at.now), parse(t, timed), o)
+			service := newServiceAt(t, newClock(noon.Add(10250*time.Millisecond)), timed, test.options)
 			for _, d := range test.before {
 				decide(t, service, ask("d", d))
 			}
@@ -141,16 +147,14 @@ func TestWindows(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.window.String(), func(t *testing.T) {
 			at := newClock(noon)
-			service := newService(t, inMemory(t, at.now), parse(t, timed),
-				envoyrls.Options{Window: test.window, Now: at.now})
+			service := newServiceAt(t, at, timed, envoyrls.Options{Window: test.window})
 			for i, m := range test.moments {
 				at.advance(m.after)
 				response := decide(t, service, ask("d", "few=1"))
 				if got := show(response); got != m.want {
 					t.Errorf("moment %d: got %s, want %s", i, got, m.want)
 				}
-				if got := response.GetStatuses()[0].GetDurationUntilReset(); got.GetSeconds() != m.reset ||
-					got.GetNanos() != 0 {
+				if got := response.GetStatuses()[0].GetDurationUntilReset(); got.GetSeconds() != m.reset || got.GetNanos() != 0 {
 					t.Errorf("moment %d: reset after %v, want %d s", i, got, m.reset)
 				}
 			}
@@ -170,7 +174,7 @@ descriptors:
     rate_limit: {unit: hour, requests_per_unit: 9}
     metadata: {who: b, place: {x: 2, y: 2.5}}
 `)
-	service := newService(t, inMemory(t, nil), config, envoyrls.Options{Metadata: true, Headers: envoyrls.HeadersNone})
+	service := newService(t, guardtest.Memory(t), config, envoyrls.Options{Metadata: true, Headers: envoyrls.HeadersNone})
 	tests := []struct {
 		request *rlsv3.RateLimitRequest
 		want    string
@@ -183,10 +187,7 @@ descriptors:
 		{bring(0, 0, 4, ask("d", "c=1")), `{"descriptors":[{"entries":["c=1"],"limit":"unit:DAY"}],"domain":"d"}`},
 	}
 	for i, test := range tests {
-		text, err := protojson.Marshal(decide(t, service, test.request).GetDynamicMetadata())
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(protojson.Marshal(decide(t, service, test.request).GetDynamicMetadata()))(t)
 		if got := strings.ReplaceAll(strings.ReplaceAll(string(text), ", ", ","), `": `, `":`); got != test.want {
 			t.Errorf("request %d: got %s\nwant %s", i, got, test.want)
 		}
@@ -198,10 +199,7 @@ func gather(t *testing.T, stats *envoyrls.Stats) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(stats)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testkit.Must(registry.Gather())(t)
 	got := map[string]float64{}
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
@@ -228,7 +226,7 @@ descriptors:
   - {key: free, rate_limit: {unlimited: true}}
 `
 	stats := envoyrls.NewStats(0.8)
-	service := newService(t, inMemory(t, nil), parse(t, rules), envoyrls.Options{Window: envoyrls.Fixed, Stats: stats})
+	service := newService(t, guardtest.Memory(t), parse(t, rules), envoyrls.Options{Window: envoyrls.Fixed, Stats: stats})
 	question := ask("shop", "user=a,path=10.0.0.1:80", "shadow=x", "free=y", "unknown=z")
 	for i := range 12 {
 		if i == 6 {
@@ -259,8 +257,7 @@ descriptors:
 // TestFixedAnswer holds an answer in fixed windows to the bit: nothing is in it that upstream's
 // would not have.
 func TestFixedAnswer(t *testing.T) {
-	at := newClock(noon.Add(10250 * time.Millisecond))
-	service := newService(t, inMemory(t, at.now), parse(t, timed), envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
+	service := newServiceAt(t, newClock(noon.Add(10250*time.Millisecond)), timed, envoyrls.Options{Window: envoyrls.Fixed})
 	few := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 2, Unit: rlsv3.RateLimitResponse_RateLimit_MINUTE}
 	many := &rlsv3.RateLimitResponse_RateLimit{RequestsPerUnit: 100, Unit: rlsv3.RateLimitResponse_RateLimit_HOUR}
 	for i := range 4 {

@@ -13,7 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // empty is a request of empty descriptors, the first of which has so many empty entries.
@@ -31,7 +33,7 @@ func empty(descriptors, entries int) *rlsv3.RateLimitRequest {
 // TestF31Descriptors: a request has a bounded number of descriptors, whether they have limits or
 // not, and of entries. One that has many more is refused before it is decoded.
 func TestF31Descriptors(t *testing.T) {
-	service := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{})
+	service := newService(t, guardtest.Memory(t), parse(t, shop), envoyrls.Options{})
 	client := serve(t, service)
 	full := empty(256, 4096)
 	for i := range full.Descriptors {
@@ -64,10 +66,9 @@ func TestF31Descriptors(t *testing.T) {
 
 // TestF31UndecodedJSON: a body of empty descriptors costs little more than to read it.
 func TestF31UndecodedJSON(t *testing.T) {
-	handler := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}).JSONHandler()
+	handler := newService(t, guardtest.Memory(t), parse(t, shop), envoyrls.Options{}).JSONHandler()
 	body := `{"domain": "shop", "descriptors": [` + strings.Repeat("{},", 80_000) + `{}]}`
-	if got := testing.AllocsPerRun(
-		1, func() { handler.ServeHTTP(httptest.NewRecorder(), post(t, "POST", body)) }); got > 1000 {
+	if got := testing.AllocsPerRun(1, func() { handler.ServeHTTP(httptest.NewRecorder(), post(t, body)) }); got > 1000 {
 		t.Errorf("%.0f allocations; want that it is not decoded", got)
 	}
 }
@@ -77,7 +78,7 @@ func TestF31UndecodedJSON(t *testing.T) {
 func TestNegativeHitsRefused(t *testing.T) {
 	for _, window := range windows {
 		var log bytes.Buffer
-		service := envoyrls.NewService(inMemory(t, nil), parse(t, hundredADay), envoyrls.Options{
+		service := envoyrls.NewService(guardtest.Memory(t), parse(t, hundredADay), envoyrls.Options{
 			Window: window, Public: true, Logger: textLogger(&log),
 		})
 		decide(t, service, hits(60, ask("d", "k=1")))
@@ -89,7 +90,7 @@ func TestNegativeHitsRefused(t *testing.T) {
 			}
 		}
 		w := httptest.NewRecorder()
-		service.JSONHandler().ServeHTTP(w, post(t, "POST",
+		service.JSONHandler().ServeHTTP(w, post(t,
 			`{"domain": "d", "descriptors": [{"entries": [{"key": "k", "value": "1"}], "hitsAddend": "50", "isNegativeHits": true}]}`))
 		if w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "descriptors[0].is_negative_hits") {
 			t.Errorf("%v: got %d %s; want 403 and what is wrong", window, w.Code, w.Body)
@@ -104,40 +105,39 @@ func TestNegativeHitsRefused(t *testing.T) {
 }
 
 // post is a request with JSON, whatever is in it.
-func post(t *testing.T, method, body string) *http.Request {
+func post(t *testing.T, body string) *http.Request {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), method, "/json", strings.NewReader(body))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/json", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	return r
 }
 
 func TestJSON(t *testing.T) {
-	handler := newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}).JSONHandler()
-	down := newService(t, gone{}, parse(t, shop), envoyrls.Options{}).JSONHandler()
+	handler := newService(t, guardtest.Memory(t), parse(t, shop), envoyrls.Options{}).JSONHandler()
+	down := newService(t, gone, parse(t, shop), envoyrls.Options{}).JSONHandler()
 	const buy = `{"domain": "shop", "descriptors": [{"entries": [{"key": "path", "value": "/buy"}]}]}`
 	tests := []struct {
 		name    string
 		handler http.Handler
-		method  string
 		body    string
 		status  int
 		want    string // of an answer, or a part of the text
 	}{
-		{"allowed", handler, "POST", buy, 200, "OK: OK 0 of 1/HOUR as buying"},
-		{"denied", handler, "POST", buy, 429, "OVER: OVER 0 of 1/HOUR as buying"},
-		{"unmatched", handler, "POST", `{"domain": "bank", "descriptors": [{}]}`, 200, "OK: OK"},
-		{"empty", handler, "POST", ``, 400, "not a RateLimitRequest"},
-		{"unknown field", handler, "POST", `{"realm": "shop"}`, 400, `not a RateLimitRequest: (line 1:2): unknown field "realm"`},
-		{"no domain", handler, "POST", `{}`, 400, "domain must not be empty"},
-		{"too large", handler, "POST", `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "256 KiB"},
-		{"empty descriptors", handler, "POST", `{"domain": "shop", "descriptors": [` + strings.Repeat("{},", 50_000) +
+		{"allowed", handler, buy, 200, "OK: OK 0 of 1/HOUR as buying"},
+		{"denied", handler, buy, 429, "OVER: OVER 0 of 1/HOUR as buying"},
+		{"unmatched", handler, `{"domain": "bank", "descriptors": [{}]}`, 200, "OK: OK"},
+		{"empty", handler, ``, 400, "not a RateLimitRequest"},
+		{"unknown field", handler, `{"realm": "shop"}`, 400, `not a RateLimitRequest: (line 1:2): unknown field "realm"`},
+		{"no domain", handler, `{}`, 400, "domain must not be empty"},
+		{"too large", handler, `{"domain": "` + strings.Repeat("x", 1<<20) + `"}`, 413, "256 KiB"},
+		{"empty descriptors", handler, `{"domain": "shop", "descriptors": [` + strings.Repeat("{},", 50_000) +
 			`{}]}`, 400, "at most 256 descriptors"},
-		{"store down", down, "POST", buy, 503, "the store cannot decide"},
+		{"store down", down, buy, 503, "the store cannot decide"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			w := httptest.NewRecorder()
-			test.handler.ServeHTTP(w, post(t, test.method, test.body))
+			test.handler.ServeHTTP(w, post(t, test.body))
 			if w.Code != test.status {
 				t.Fatalf("got %d %s, want %d", w.Code, w.Body, test.status)
 			}
@@ -163,19 +163,16 @@ func TestJSON(t *testing.T) {
 func FuzzJSON(f *testing.F) {
 	for _, s := range scenarios {
 		for _, step := range s.steps {
-			text, err := protojson.Marshal(step.request)
-			if err != nil {
-				f.Fatal(err)
-			}
+			text := testkit.Must(protojson.Marshal(step.request))(f)
 			f.Add(text)
 		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		for _, window := range windows {
-			handler := newService(t, inMemory(t, nil), parse(t, shop),
+			handler := newService(t, guardtest.Memory(t), parse(t, shop),
 				envoyrls.Options{Window: window, Metadata: true}).JSONHandler()
 			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, post(t, "POST", string(body)))
+			handler.ServeHTTP(w, post(t, string(body)))
 			switch w.Code {
 			case 400:
 				continue

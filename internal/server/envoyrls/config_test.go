@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestMistakes holds what is said to people whose configuration is wrong: all of it, each with its
@@ -63,12 +64,8 @@ func TestMistakes(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := envoyrls.Parse("a.yaml", []byte(test.text))
-			var wrong *config.Error
-			if !errors.As(err, &wrong) {
-				t.Fatalf("got %v; want a *config.Error", err)
-			}
-			if got, want := wrong.Error(), test.want; got != want {
-				t.Errorf("got\n%s\nwant\n%s", got, want)
+			if wrong, ok := errors.AsType[*config.Error](err); !ok || wrong.Error() != test.want {
+				t.Errorf("got %T\n%v\nwant a *config.Error\n%s", err, err, test.want)
 			}
 		})
 	}
@@ -146,13 +143,7 @@ func TestF34Dump(t *testing.T) {
 func write(t *testing.T, directory string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
-		path := filepath.Join(directory, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(directory, name), text)
 	}
 }
 
@@ -163,18 +154,14 @@ func TestF14Load(t *testing.T) {
 	directory := t.TempDir()
 	write(t, directory, map[string]string{
 		"a.yaml": "domain: a" + limit, "b.yml": "domain: b" + limit, "noext": "domain: c" + limit,
-		"sub/d.YAML":   "domain: d" + limit,
-		".hidden.yaml": "[", "a.yaml~": "[", "#a.yaml#": "[", ".a.yaml.swp": "[", "4913": "", "notes.md": "[",
+		"sub/d.YAML": "domain: d" + limit, ".hidden.yaml": "[", "a.yaml~": "[", "#a.yaml#": "[", ".a.yaml.swp": "[", "4913": "", "notes.md": "[",
 		".git/e.yaml": "[", "a.yaml.bak": "[",
 		"..2026/f.yaml": "domain: f" + limit,
 	})
 	if err := os.Symlink("..2026/f.yaml", filepath.Join(directory, "f.yaml")); err != nil { // as Kubernetes does
 		t.Fatal(err)
 	}
-	c, err := envoyrls.Load(directory, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(envoyrls.Load(directory, false))(t)
 	if domains, _ := c.Size(); domains != 5 {
 		t.Errorf("got %d domains, want 5", domains)
 	}
@@ -238,8 +225,7 @@ func TestLimitsOf(t *testing.T) {
 		{"envoy#0123", "", "", ""},
 		{"user:42", "", "", ""},
 	} {
-		for window, want := range map[envoyrls.Window]string{
-			envoyrls.Sliding: test.sliding, envoyrls.Fixed: test.fixed} {
+		for window, want := range map[envoyrls.Window]string{envoyrls.Sliding: test.sliding, envoyrls.Fixed: test.fixed} {
 			service := newService(t, nil, parse(t, lookupRules), envoyrls.Options{Window: window})
 			rule, limits := service.LimitsOf(test.subject)
 			got := ""

@@ -5,8 +5,8 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	commonv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	rlsv3 "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -16,13 +16,9 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint"
-	"github.com/stint-limiter/stint/driver"
-	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
-	"github.com/stint-limiter/stint/memorystore"
-	"github.com/stint-limiter/stint/redisstore"
-	"github.com/stint-limiter/stint/resilience"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // The codes that answers have.
@@ -38,44 +34,7 @@ func parse(t testing.TB, texts ...string) *envoyrls.Config {
 	for i, text := range texts {
 		files = append(files, reload.File{Name: fmt.Sprintf("%d.yaml", i), Text: []byte(text)})
 	}
-	c, err := envoyrls.Read(files, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-// inMemory returns an empty store, whose clock may be replaced.
-func inMemory(t testing.TB, now func() time.Time) stint.Store {
-	t.Helper()
-	s, err := memorystore.New(memorystore.Config{Now: now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-// inRedis returns a store over a server, whose keys all begin with a prefix of its own.
-func inRedis(t testing.TB, server *redistest.Server, prefix string) driver.BatchStore {
-	t.Helper()
-	s, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL(), Prefix: prefix})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
-}
-
-// behindStack returns a store as the server has it.
-func behindStack(t testing.TB, store driver.BatchStore, failure stint.FailurePolicy) stint.Store {
-	t.Helper()
-	s, err := resilience.New(store, resilience.Config{Failure: failure, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	return s
+	return testkit.Must(envoyrls.Read(files, false))(t)
 }
 
 func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envoyrls.Options) *envoyrls.Service {
@@ -92,25 +51,16 @@ func newService(t testing.TB, store stint.Store, config *envoyrls.Config, o envo
 // serve runs a service and returns a client of it.
 func serve(t testing.TB, service *envoyrls.Service) rlsv3.RateLimitServiceClient {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(envoyrls.Codec())
 	service.Register(server)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	var work sync.WaitGroup
+	work.Go(func() { _ = server.Serve(listener) })
+	conn := testkit.Must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() {
 		_ = conn.Close()
 		server.Stop()
-		<-done
+		work.Wait()
 	})
 	return rlsv3.NewRateLimitServiceClient(conn)
 }
@@ -200,9 +150,5 @@ func show(r *rlsv3.RateLimitResponse) string {
 // decide returns the answer of a service.
 func decide(t testing.TB, s *envoyrls.Service, r *rlsv3.RateLimitRequest) *rlsv3.RateLimitResponse {
 	t.Helper()
-	response, err := s.ShouldRateLimit(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response
+	return testkit.Must(s.ShouldRateLimit(t.Context(), r))(t)
 }

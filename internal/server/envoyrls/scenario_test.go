@@ -13,8 +13,11 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 // step is a request, how often it is sent in a row, and the last answer. In fixed windows, the
@@ -419,11 +422,11 @@ func TestScenarios(t *testing.T) {
 					o.Window = window
 					// On a busy machine a decision may take longer than Envoy would wait.
 					o.Failure = stint.FailurePolicy{Mode: stint.FailError, Budget: 10 * time.Second}
-					store := inMemory(t, nil)
+					var store stint.Store = guardtest.Memory(t)
 					if where == "redis" {
-						redis := inRedis(t, server, fmt.Sprintf("%d-%v", i, window))
+						redis := guardtest.Redis(t, redisstore.Config{URL: server.URL(), Prefix: fmt.Sprintf("%d-%v", i, window)})
 						if store = redis; !sc.fresh {
-							store = behindStack(t, redis, o.Failure)
+							store = guardtest.Stack(t, redis, resilience.Config{Failure: o.Failure})
 						}
 					}
 					run(t, newService(t, store, parse(t, strings.Split(sc.config, "\n---\n")...), o), window, sc.steps)

@@ -14,12 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/policy"
 )
 
 func TestErrors(t *testing.T) {
-	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
+	client := serve(t, newService(t, guardtest.Memory(t), parse(t, shop), envoyrls.Options{}))
 	tests := []struct {
 		name    string
 		request *rlsv3.RateLimitRequest
@@ -74,7 +75,7 @@ func TestF34Observer(t *testing.T) {
 	const hostile = "\x00\n\"}{secret"
 	seen := &record{}
 	var log bytes.Buffer
-	service := newService(t, inMemory(t, nil), parse(t, shop, trial), envoyrls.Options{
+	service := newService(t, guardtest.Memory(t), parse(t, shop, trial), envoyrls.Options{
 		Observer: seen, Logger: textLogger(&log),
 		Failure: stint.FailurePolicy{Budget: 10 * time.Second},
 	})
@@ -120,7 +121,7 @@ func TestF11Subjects(t *testing.T) {
 	}
 	requests = append(requests, ask("d", "a=b,c=d"), ask("d:a=b", "c=d"), ask("d%3aa=b", "c=d"), entries("d", "a", "b,c=d"),
 		entries("d", "a=b", ""), entries("d"))
-	service := newService(t, inMemory(t, nil), parse(t, "domain: d", "domain: 'd:a=b'", "domain: 'd%3aa=b'"), envoyrls.Options{})
+	service := newService(t, guardtest.Memory(t), parse(t, "domain: d", "domain: 'd:a=b'", "domain: 'd%3aa=b'"), envoyrls.Options{})
 	seen := map[string]bool{}
 	for _, r := range requests {
 		text := r.String()
@@ -133,7 +134,7 @@ func TestF11Subjects(t *testing.T) {
 
 // TestReuse: over gRPC, whose messages are reused, a request has nothing of the one before.
 func TestReuse(t *testing.T) {
-	client := serve(t, newService(t, inMemory(t, nil), parse(t, shop), envoyrls.Options{}))
+	client := serve(t, newService(t, guardtest.Memory(t), parse(t, shop), envoyrls.Options{}))
 	for i, step := range []step{
 		{1, hits(2, ask("shop", "path=/a")), "OK: OK 1 of 3/HOUR", ""},
 		{1, own(0, 3, ask("shop", "path=/b", "client=1,path=/x")), "OK: OK 0 of 3/HOUR; OK 4 of 5/DAY", ""},

@@ -17,8 +17,12 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/contract"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
+	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/redisstore"
+	"github.com/stint-limiter/stint/resilience"
 )
 
 const (
@@ -77,21 +81,7 @@ func (s *slow) Command(ctx context.Context, c stint.Command) error {
 }
 
 // gone is a store that fails.
-type gone struct{ stint.Store }
-
-var errGone = &stint.StoreError{Op: "test", Kind: stint.KindUnreachable, Err: errors.New("gone")}
-
-func (gone) Take(context.Context, stint.Request) (stint.Decision, error) {
-	return stint.Decision{}, errGone
-}
-
-func (gone) TakeBatch(_ context.Context, batch []*driver.Call) {
-	for _, c := range batch {
-		c.Err = errGone
-	}
-}
-
-func (gone) Command(context.Context, stint.Command) error { return errGone }
+var gone = guardtest.Failing{Err: &stint.StoreError{Op: "test", Kind: stint.KindUnreachable, Err: errors.New("gone")}}
 
 // TestBudget: Envoy is answered within its default timeout, however many calls to the store a
 // request takes and however slow the store is.
@@ -122,7 +112,7 @@ descriptors:
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				failure := stint.FailurePolicy{Mode: stint.FailLocal}
-				store := behindStack(t, &slow{Store: inMemory(t, nil), take: test.take, amend: test.amend}, failure)
+				store := guardtest.Stack(t, &slow{Store: guardtest.Memory(t), take: test.take, amend: test.amend}, resilience.Config{Failure: failure})
 				service := newService(t, store, parse(t, config), envoyrls.Options{Window: test.window, Failure: failure})
 				time.Sleep(time.Minute) // away from the edge of a window
 				began := time.Now()
@@ -149,7 +139,7 @@ descriptors:
   - {key: k, rate_limit: {unit: day, requests_per_unit: 100}}
 `
 		var log strings.Builder
-		store := &slow{Store: inMemory(t, nil), amend: 100 * time.Millisecond, command: 100 * time.Millisecond}
+		store := &slow{Store: guardtest.Memory(t), amend: 100 * time.Millisecond, command: 100 * time.Millisecond}
 		service := newService(t, store, parse(t, config), envoyrls.Options{Logger: textLogger(&log)})
 		both := func(n int64) *rlsv3.RateLimitRequest { return own(1, n, own(0, n, ask("d", "k=1", "k=2"))) }
 		began := time.Now()
@@ -188,11 +178,11 @@ func TestOutage(t *testing.T) {
 			stint.FailDeny:  {denied, denied},
 		} {
 			failure := stint.FailurePolicy{Mode: mode, Budget: time.Second}
-			service := newService(t, behindStack(t, gone{}, failure), parse(t, shop),
+			service := newService(t, guardtest.Stack(t, gone, resilience.Config{Failure: failure}), parse(t, shop),
 				envoyrls.Options{Window: window, Failure: failure, Headers: envoyrls.HeadersAll})
 			run(t, service, window, []step{{1, ask("shop", "path=/buy"), want[0], ""}, {1, ask("shop", "path=/buy"), want[1], ""}})
 			got := headers(decide(t, service, ask("shop", "path=/a")))
-			if want := allHeaders(3, 0, 1, ", Retry-After: 1"); mode == stint.FailDeny && got != want {
+			if want := all(3, 0, 1, ", Retry-After: 1"); mode == stint.FailDeny && got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			if mode == stint.FailLocal { // what was charged in this process is given back
@@ -202,7 +192,7 @@ func TestOutage(t *testing.T) {
 			}
 		}
 		seen := &record{}
-		service := newService(t, gone{}, parse(t, shop),
+		service := newService(t, gone, parse(t, shop),
 			envoyrls.Options{Window: window, Failure: stint.FailurePolicy{Mode: stint.FailError}, Observer: seen})
 		for _, r := range []*rlsv3.RateLimitRequest{ask("shop", "path=/"), ask("shop", "path=/", "client=1,path=/"), many(20, "")} {
 			if _, err := service.ShouldRateLimit(t.Context(), r); status.Code(err) != codes.Unavailable {
@@ -224,10 +214,10 @@ func TestOutage(t *testing.T) {
 func TestEndOfWindow(t *testing.T) {
 	at := newClock(noon.Add(999500 * time.Microsecond))
 	pace := time.Millisecond // of the store's clock, for each reading
-	store := inMemory(t, func() time.Time {
+	store := guardtest.MemoryWith(t, memorystore.Config{Now: func() time.Time {
 		defer at.advance(pace)
 		return at.now()
-	})
+	}})
 	service := newService(t, store, parse(t, tenASecond), envoyrls.Options{Window: envoyrls.Fixed, Now: at.now})
 	run(t, service, envoyrls.Fixed, []step{{1, hits(11, ask("d", "a=1")), "OVER: OVER 0 of 10/SECOND", ""}})
 	pace = 0
@@ -247,7 +237,7 @@ func TestCalendarMonth(t *testing.T) {
 		envoyrls.Fixed:    (30*24*time.Hour - time.Duration(february.Unix()%(30*86400))*time.Second),
 	} {
 		at := newClock(february)
-		service := newService(t, inMemory(t, at.now), parse(t, monthly), envoyrls.Options{Window: window, Now: at.now})
+		service := newServiceAt(t, at, monthly, envoyrls.Options{Window: window})
 		for _, code := range []rlsv3.RateLimitResponse_Code{ok, over, over} {
 			got := decide(t, service, ask("d", "a=1"))
 			if got.OverallCode != code || got.Statuses[0].DurationUntilReset.AsDuration() != want {
@@ -267,7 +257,8 @@ func TestGiveBackElsewhere(t *testing.T) {
 	failure := stint.FailurePolicy{Budget: 5 * time.Second}
 	for _, window := range windows {
 		open := func() *envoyrls.Service {
-			return newService(t, behindStack(t, inRedis(t, server, window.String()), failure), parse(t, hundredADay),
+			redis := guardtest.Redis(t, redisstore.Config{URL: server.URL(), Prefix: window.String()})
+			return newService(t, guardtest.Stack(t, redis, resilience.Config{Failure: failure}), parse(t, hundredADay),
 				envoyrls.Options{Window: window, Failure: failure})
 		}
 		a, b := open(), open()

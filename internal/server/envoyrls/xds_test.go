@@ -24,10 +24,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/reload"
 	"github.com/stint-limiter/stint/internal/server/envoyrls"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/xdstest"
+	"github.com/stint-limiter/stint/memorystore"
 )
 
 // following is a service whose rules come from a control, and what it has logged.
@@ -54,7 +56,7 @@ func follow(t testing.TB, c envoyrls.XDSConfig, adjust ...func(*envoyrls.XDS)) *
 	f := &following{log: &testkit.Buffer{}}
 	at := time.Now()
 	now := func() time.Time { return at }
-	f.Service = newService(t, inMemory(t, now), nil, envoyrls.Options{Window: envoyrls.Fixed, Now: now})
+	f.Service = newService(t, guardtest.MemoryWith(t, memorystore.Config{Now: now}), nil, envoyrls.Options{Window: envoyrls.Fixed, Now: now})
 	c.NodeID, c.Logger = xdstest.Node, textLogger(f.log)
 	c.Use = f.Swap
 	c.Reloaded = func(reload.Result) { f.changes.Add(1) }
@@ -98,8 +100,7 @@ const hour = rlsconfv3.RateLimitUnit_HOUR
 func TestXDS(t *testing.T) {
 	c, address := control(t)
 	cluster := make(chan []string, 100)
-	c.Start(grpc.StreamInterceptor(func(
-		srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	c.Start(grpc.StreamInterceptor(func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 		header, _ := metadata.FromIncomingContext(stream.Context())
 		cluster <- header.Get("x-cluster")
 		return next(srv, stream)
@@ -198,8 +199,7 @@ func TestXDSMerges(t *testing.T) {
 	more := xdstest.Limit("shop", "ip", 4, hour)
 	more.Name = "more"
 	more.Descriptors[0].ShadowMode, more.Descriptors[0].QuotaMode = true, true
-	more.Descriptors[0].Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{
-		"text": structpb.NewStringValue("true")}}
+	more.Descriptors[0].Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"text": structpb.NewStringValue("true")}}
 	c.Send(xdstest.Limit("shop", "user\u2028\x7f", 3, hour), more)
 	f := follow(t, envoyrls.XDSConfig{Server: address, MergeDomains: true})
 	f.inForce(t, "shop.ip: unit=HOUR requests_per_unit=4, shadow_mode: true, quota_mode: true\n"+
@@ -299,8 +299,7 @@ func TestSnapshots(t *testing.T) {
 					}
 				}
 				if allowed != q.Allowed {
-					t.Errorf("question %d: %d of %d allowed, want %d (%s)", i+1, allowed, q.Times, q.Allowed,
-						snapshot.Source)
+					t.Errorf("question %d: %d of %d allowed, want %d (%s)", i+1, allowed, q.Times, q.Allowed, snapshot.Source)
 				}
 			}
 		})
