@@ -29,8 +29,7 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 		MaxBody:        -1,
 		AccessLogEvery: -1,
 	})
-	var invalid *stint.InvalidError
-	if !errors.As(err, &invalid) {
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
 		t.Fatalf("got %v, want an InvalidError", err)
 	}
 	for _, want := range []string{
@@ -50,7 +49,8 @@ func TestMistakesAreReportedTogether(t *testing.T) {
 	if strings.Contains(err.Error(), "secret") {
 		t.Errorf("the password is shown: %v", err)
 	}
-	if _, err := gateway.New(guardOf(t, open), config.Gateway{}); !errors.As(err, &invalid) {
+	_, err = gateway.New(guardOf(t, open), config.Gateway{})
+	if _, ok := errors.AsType[*stint.InvalidError](err); !ok {
 		t.Errorf("without routes: got %v, want an InvalidError", err)
 	}
 }
@@ -87,8 +87,7 @@ func TestRoutes(t *testing.T) {
 		if c.want == "" {
 			if resp.StatusCode != 404 || !strings.HasPrefix(got, `{"error":"no_route"`) ||
 				resp.Header.Get("X-RateLimit-Remaining") == "" {
-				t.Errorf("%s%s: got %d %s %v, want 404 and what is left", c.host, c.path, resp.StatusCode,
-					got, resp.Header)
+				t.Errorf("%s%s: got %d %s %v, want 404 and what is left", c.host, c.path, resp.StatusCode, got, resp.Header)
 			}
 		} else if got != c.want {
 			t.Errorf("%s%s: got %q, want %q", c.host, c.path, got, c.want)

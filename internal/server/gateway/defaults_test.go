@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 )
 
 // TestSettings: those of the program come first, then those of the configuration, then the
@@ -34,11 +35,8 @@ func TestSettings(t *testing.T) {
 		{"of the program alone", config.Gateway{BodyTimeout: -1, PassUnusualPaths: true}, "",
 			values{5 * s, 60 * s, 0, 500, 30 * s, 0, true}},
 	} {
-		conf, err := config.Parse("test.yaml", []byte("tiers: [{name: all, identity: ip, limits: 1/1m}]\n"+test.set))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := (&Gateway{config: test.program}).newSettings(conf.Set)
+		set := guardtest.Parse(t, "tiers: [{name: all, identity: ip, limits: 1/1m}]\n"+test.set)
+		p := (&Gateway{config: test.program}).newSettings(set)
 		got := values{p.DialTimeout, p.ResponseHeaderTimeout, p.BodyTimeout, int64(p.MinBodyRate), p.SendTimeout,
 			int64(p.MaxBody), p.PassUnusualPaths}
 		if got != test.want {

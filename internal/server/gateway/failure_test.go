@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
@@ -42,10 +41,7 @@ func wantProblem(t *testing.T, resp *http.Response, body string, status int, wor
 // unused is an address without a listener.
 func unused(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return l.Addr().String()
 }
@@ -78,22 +74,19 @@ func TestUpstreamFailures(t *testing.T) {
 		{"no TLS", "https" + strings.TrimPrefix(chatty, "http"), 502, "bad_gateway"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var log testkit.Buffer
-			config := to(c.upstream)
+			config, log := logged(c.upstream)
 			if c.status == http.StatusGatewayTimeout {
 				config.ResponseHeaderTimeout, config.TLSHandshakeTimeout = time.Hour, 50*time.Millisecond
 				config.Routes[0].ResponseHeaderTimeout = 50 * time.Millisecond // a route's own goes first
 			}
-			config.Logger = textLog(&log)
 			g := serve(t, newGateway(t, open, config))
 			resp, body := do(t, "GET", g.URL+"/path?query", nil)
 			wantProblem(t, resp, body, c.status, c.word)
 			if strings.Contains(body, "127.0.0.1") || resp.Header.Get("Link") != "" {
 				t.Errorf("something of the upstream shows: %s %v", body, resp.Header)
 			}
-			testkit.Eventually(t, "the entry in the log", func() bool { return strings.Contains(log.String(), "cause=") })
-			if line := log.String(); !strings.Contains(line, "level=WARN") ||
-				!strings.Contains(body, field(line, "request_id")) {
+			log.Await(t, "cause=")
+			if line := log.String(); !strings.Contains(line, "level=WARN") || !strings.Contains(body, field(line, "request_id")) {
 				t.Errorf("log: got %s", line)
 			}
 		})
@@ -106,14 +99,11 @@ func TestBrokenResponses(t *testing.T) {
 		"length":  "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nfive!",
 		"chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfive!\r\n",
 	} {
-		var log testkit.Buffer
-		c := to(rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
+		c, log := logged(rawUpstream(t, func(conn net.Conn, r *bufio.Reader) {
 			readHead(r)
 			io.WriteString(conn, text)
 		}))
-		c.Logger = textLog(&log)
-		g := serve(t, newGateway(t, open, c))
-		resp, err := http.Get(g.URL)
+		resp, err := http.Get(serve(t, newGateway(t, open, c)).URL)
 		if err != nil {
 			continue // the connection was closed before anything was sent
 		}
@@ -121,8 +111,7 @@ func TestBrokenResponses(t *testing.T) {
 			t.Errorf("%s: got %q as if it were complete", name, body)
 		}
 		resp.Body.Close()
-		testkit.Eventually(t, "the entry in the log",
-			func() bool { return strings.Contains(log.String(), "aborted=true") })
+		log.Await(t, "aborted=true")
 	}
 }
 
@@ -143,11 +132,9 @@ func TestClientAborts(t *testing.T) {
 		gone <- true
 	})
 	for path, status := range map[string]string{"/head": "499", "/body": "200"} {
-		var log testkit.Buffer
-		c := to(u.URL)
-		c.Logger = textLog(&log)
+		c, log := logged(u.URL)
 		g := serve(t, newGateway(t, text, c))
-		conn := dial(t, g.Listener.Addr().String())
+		conn := dial(t, g)
 		io.WriteString(conn, "GET "+path+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		receive(t, "the upstream's request", asked)
 		if path == "/body" {
@@ -155,7 +142,7 @@ func TestClientAborts(t *testing.T) {
 		}
 		conn.Close()
 		receive(t, "the upstream's end", gone)
-		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
+		log.Await(t, "\n")
 		if line := log.String(); field(line, "status") != status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", path, line, status)
 		}
@@ -182,11 +169,7 @@ func TestMaxBody(t *testing.T) {
 			if chunked {
 				body = io.MultiReader(body)
 			}
-			r, err := http.NewRequestWithContext(t.Context(), "POST", g.URL, body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := http.DefaultTransport.RoundTrip(r)
+			resp, err := http.DefaultTransport.RoundTrip(request(t, "POST", g.URL, body))
 			if err != nil { // the client was still sending when the connection was closed
 				if size <= 10 || !isReset(err) {
 					t.Errorf("%d bytes: %v", size, err)
@@ -206,15 +189,15 @@ func TestMaxBody(t *testing.T) {
 }
 
 func isReset(err error) bool {
-	var op *net.OpError
-	return errors.As(err, &op) || errors.Is(err, io.EOF)
+	_, ok := errors.AsType[*net.OpError](err)
+	return ok || errors.Is(err, io.EOF)
 }
 
 // No request is sent to an upstream twice.
 func TestNothingIsTriedTwice(t *testing.T) {
 	requests := make(chan string, 10)
 	u := rawUpstream(t, func(_ net.Conn, r *bufio.Reader) { requests <- readHead(r) })
-	g := serve(t, newGateway(t, open, config.Gateway{Routes: to(u).Routes}))
+	g := front(t, open, u)
 	for range 2 {
 		resp, body := do(t, "POST", g.URL, strings.NewReader("body"))
 		wantProblem(t, resp, body, 502, "bad_gateway")

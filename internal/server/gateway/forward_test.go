@@ -13,7 +13,15 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
+
+// ask sends a request on a connection of its own, without the blank line, and returns all that comes
+// back.
+func ask(t testing.TB, s *httptest.Server, head string) string {
+	t.Helper()
+	return talk(t, dial(t, s), head+"\r\nConnection: close\r\n\r\n")
+}
 
 // talk sends a text and returns all that comes back.
 func talk(t testing.TB, conn net.Conn, text string) string {
@@ -99,9 +107,7 @@ func TestF10Spellings(t *testing.T) {
 	g := serve(t, gatewayOver(t, guard, to(u.URL)))
 	for trusted, passes := range map[string]bool{"192.0.2.0/24": false, "loopback": true} {
 		swap(t, guard, "client_ip: {trusted_proxies: "+trusted+", header: X-Edge-Client}\n"+open)
-		ask := func(name string) string {
-			return talk(t, dial(t, g.Listener.Addr().String()), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n"+name+": evil\r\n\r\n")
-		}
+		with := func(name string) string { return ask(t, g, "GET / HTTP/1.1\r\nHost: x\r\n"+name+": evil") }
 		for _, name := range reserved {
 			for _, spelled := range []string{
 				name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_"),
@@ -110,19 +116,18 @@ func TestF10Spellings(t *testing.T) {
 				"http-" + name,
 			} {
 				passes := passes && !strings.ContainsAny(spelled, "_.")
-				if got := ask(spelled); strings.Contains(got, "evil") != passes ||
-					!strings.HasPrefix(got, "HTTP/1.1 200 ") {
+				if got := with(spelled); strings.Contains(got, "evil") != passes || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 					t.Errorf("%s from a trusted peer %v: the upstream got %s", spelled, passes, got)
 				}
 			}
 		}
 		for _, name := range free {
-			if got := ask(name); !strings.Contains(got, "evil") {
+			if got := with(name); !strings.Contains(got, "evil") {
 				t.Errorf("%s: the upstream got %s", name, got)
 			}
 		}
 		for _, name := range aliases {
-			if got := ask(name); strings.Contains(got, "evil") || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
+			if got := with(name); strings.Contains(got, "evil") || !strings.HasPrefix(got, "HTTP/1.1 200 ") {
 				t.Errorf("%s: the upstream got %s", name, got)
 			}
 		}
@@ -208,20 +213,16 @@ func TestOnlyWebsocketUpgrades(t *testing.T) {
 		if strings.Contains(fields, "Content-Length") {
 			body = "x"
 		}
-		conn := dial(t, g.Listener.Addr().String())
+		conn := dial(t, g)
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"+body)
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if resp.StatusCode != http.StatusBadGateway {
+		if resp := response(t, bufio.NewReader(conn)); resp.StatusCode != http.StatusBadGateway {
 			t.Errorf("%q: got %d, want 502 for an upgrade that was not requested", fields, resp.StatusCode)
 		}
 		if head := receive(t, "a request", heads); strings.Contains(head, "pgrade") || strings.Contains(head, "Accept-Encoding") {
 			t.Errorf("%q: the upstream was asked for an upgrade, or for an encoding that the client did not name:\n%s", fields, head)
 		}
 	}
-	if got := talk(t, dial(t, g.Listener.Addr().String()), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: w\xffs\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+	if got := talk(t, dial(t, g), "GET / HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: w\xffs\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
 		t.Errorf("a protocol that is no text: got %s", got)
 	}
 }
@@ -234,7 +235,7 @@ func TestReservedIsForTrailersToo(t *testing.T) {
 	})
 	for text, want := range map[string]string{open: "", trusting: "42"} {
 		g := serve(t, newGateway(t, text, config.Gateway{Routes: to(u.URL).Routes, Reserved: []string{"X-User-ID"}}))
-		talk(t, dial(t, g.Listener.Addr().String()), "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-User-ID\r\n\r\n"+
+		talk(t, dial(t, g), "POST / HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-User-ID\r\n\r\n"+
 			"1\r\nx\r\n0\r\nX-Sum: 1\r\nX-User-ID: 42\r\nContent-Length: 7\r\nX-Unannounced: 1\r\n\r\n")
 		got := receive(t, "trailers", trailers)
 		if got.Get("X-Sum") != "1" || got.Get("X-User-Id") != want || got.Get("Content-Length") != "" ||
@@ -253,19 +254,13 @@ func TestUnixPeers(t *testing.T) {
 			"X-Forwarded-Proto: http"},
 	} {
 		path := filepath.Join(t.TempDir(), "gateway")
-		l, err := net.Listen("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(net.Listen("unix", path))(t)
 		s := httptest.NewUnstartedServer(newGateway(t, text, to(u.URL)))
 		s.Listener.Close()
 		s.Listener = l
 		s.Start()
 		t.Cleanup(s.Close)
-		conn, err := net.Dial("unix", path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testkit.Must(net.Dial("unix", path))(t)
 		defer conn.Close()
 		got := talk(t, conn, "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 203.0.113.1\r\nConnection: close\r\n\r\n")
 		if fields := fieldsOf(got, identity...); !slices.Equal(fields, want) {

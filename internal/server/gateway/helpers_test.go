@@ -14,10 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/server/gateway"
-	"github.com/stint-limiter/stint/memorystore"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -32,33 +32,16 @@ const patience = time.Minute
 
 var discard = slog.New(slog.DiscardHandler)
 
-func memory(t testing.TB) stint.Store {
-	t.Helper()
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { store.Close() })
-	return store
-}
-
-// guardOver returns a guard over a store. The observer may be nil.
-func guardOver(t testing.TB, store stint.Store, text string, o stint.Observer) *policy.Guard {
-	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	guard, err := policy.NewGuard(store, conf.Set, policy.GuardConfig{Logger: discard, Observer: o})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
-}
-
 func guardOf(t testing.TB, text string) *policy.Guard {
 	t.Helper()
-	return guardOver(t, memory(t), text, nil)
+	return guardtest.New(t, guardtest.Memory(t), text, policy.GuardConfig{})
+}
+
+// judging returns a guard that limits nobody, and counts what it judges.
+func judging(t testing.TB) (*policy.Guard, *counted) {
+	t.Helper()
+	judged := &counted{}
+	return guardtest.New(t, guardtest.Memory(t), open, policy.GuardConfig{Observer: judged}), judged
 }
 
 func newGateway(t testing.TB, text string, c config.Gateway) *gateway.Gateway {
@@ -72,16 +55,18 @@ func gatewayOver(t testing.TB, guard *policy.Guard, c config.Gateway) *gateway.G
 	if c.Logger == nil {
 		c.Logger = discard
 	}
-	g, err := gateway.New(guard, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { g.Close() })
-	return g
+	return testkit.Opened(gateway.New(guard, c))(t)
 }
 
 // to is a configuration with a single upstream.
 func to(url string) config.Gateway { return config.Gateway{Routes: []config.Route{{Upstream: url}}} }
+
+// logged is a configuration with a single upstream, and the log.
+func logged(url string) (config.Gateway, *testkit.Buffer) {
+	c, log := to(url), &testkit.Buffer{}
+	c.Logger = slog.New(slog.NewTextHandler(log, nil))
+	return c, log
+}
 
 // front serves a gateway in front of one upstream.
 func front(t testing.TB, text, upstream string) *httptest.Server {
@@ -135,20 +120,13 @@ func request(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
-	r, err := http.NewRequestWithContext(ctx, method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return testkit.Must(http.NewRequestWithContext(ctx, method, url, body))(t)
 }
 
 // send returns the response to a request, whose body is closed with the test.
 func send(t testing.TB, client http.RoundTripper, r *http.Request) *http.Response {
 	t.Helper()
-	resp, err := client.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Must(client.RoundTrip(r))(t)
 	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
@@ -157,32 +135,27 @@ func send(t testing.TB, client http.RoundTripper, r *http.Request) *http.Respons
 func read(t testing.TB, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(testkit.Must(io.ReadAll(resp.Body))(t))
 }
 
 // dial returns a connection that no test can hang on.
-func dial(t testing.TB, addr string) net.Conn {
+func dial(t testing.TB, s *httptest.Server) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
+	conn := testkit.Opened(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	conn.SetDeadline(time.Now().Add(patience))
 	return conn
+}
+
+// response reads the head of a response. Its body may follow.
+func response(t testing.TB, r *bufio.Reader) *http.Response {
+	t.Helper()
+	return testkit.Must(http.ReadResponse(r, nil))(t)
 }
 
 // rawUpstream serves every connection with a function, and returns its URL.
 func rawUpstream(t testing.TB, handle func(net.Conn, *bufio.Reader)) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var conns sync.WaitGroup
 	conns.Go(func() {
 		for {

@@ -112,10 +112,7 @@ func TestBothDirectionsAtOnce(t *testing.T) {
 // gRPC passes from end to end, messages of streams one by one, and a denial is an error that
 // clients understand.
 func TestGRPC(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	state := health.NewServer()
 	server := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(server, state)
@@ -125,10 +122,7 @@ func TestGRPC(t *testing.T) {
 
 	const text = "tiers: [{name: all, identity: ip, limits: 3/1h}]\n"
 	g := testkit.ServeHTTP2(t, newGateway(t, text, to("h2c://"+l.Addr().String())))
-	conn, err := grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(grpc.NewClient(g.Listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	client := grpc_health_v1.NewHealthClient(conn)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -138,14 +132,10 @@ func TestGRPC(t *testing.T) {
 		got.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("Check: got %v, %v", got, err)
 	}
-	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(
-		err) != codes.NotFound {
+	if _, err := client.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: "none"}); status.Code(err) != codes.NotFound {
 		t.Errorf("Check of a service that there is not: got %v, want NotFound", err)
 	}
-	watch, err := client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "a"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	watch := testkit.Must(client.Watch(ctx, &grpc_health_v1.HealthCheckRequest{Service: "a"}))(t)
 	for _, want := range []grpc_health_v1.HealthCheckResponse_ServingStatus{3, 2} { // unknown, then not serving
 		if got, err := watch.Recv(); err != nil || got.Status != want {
 			t.Fatalf("Watch: got %v, %v, want %v", got, err, want)

@@ -17,8 +17,6 @@ import (
 	"github.com/stint-limiter/stint/internal/testkit"
 )
 
-func textLog(j *testkit.Buffer) *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
-
 // field returns the value of a field of a log entry.
 func field(line, name string) string {
 	_, rest, _ := strings.Cut(line, " "+name+"=")
@@ -33,9 +31,7 @@ policies: [{name: search, match: {path: /search}, limits: 1/1h}]
 `
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "found") })
 	for _, query := range []bool{false, true} {
-		var log testkit.Buffer
-		c := to(u.URL)
-		c.Logger = textLog(&log)
+		c, log := logged(u.URL)
 		c.AccessLogQuery = query
 		g := newGateway(t, text, c)
 		for range 2 {
@@ -70,6 +66,12 @@ policies: [{name: search, match: {path: /search}, limits: 1/1h}]
 	}
 }
 
+// downRoute is one to an upstream that is down.
+func downRoute(t *testing.T) config.Route {
+	t.Helper()
+	return config.Route{PathPrefix: "/down", Upstream: "http://" + unused(t)}
+}
+
 func TestAccessLogSampling(t *testing.T) {
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) {})
 	for _, c := range []struct {
@@ -81,11 +83,10 @@ func TestAccessLogSampling(t *testing.T) {
 		{false, 10, 2, 10},
 		{true, 0, 0, 10},
 	} {
-		var log testkit.Buffer
-		g := newGateway(t, open, config.Gateway{
-			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
-			Logger: textLog(&log), NoAccessLog: c.off, AccessLogEvery: c.every,
-		})
+		config, log := logged(u.URL)
+		config.Routes = append(config.Routes, downRoute(t))
+		config.NoAccessLog, config.AccessLogEvery = c.off, c.every
+		g := newGateway(t, open, config)
 		for range 10 {
 			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/well", nil))
 			g.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/well", nil))
@@ -117,11 +118,9 @@ func TestAccessLogOfRefusals(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var log testkit.Buffer
-				g := newGateway(t, fmt.Sprintf(text, c.limits, c.denials), config.Gateway{
-					Routes: []config.Route{{PathPrefix: "/elsewhere", Upstream: "http://127.0.0.1:1"}},
-					Logger: textLog(&log),
-				})
+				config, log := logged("http://127.0.0.1:1")
+				config.Routes[0].PathPrefix = "/elsewhere"
+				g := newGateway(t, fmt.Sprintf(text, c.limits, c.denials), config)
 				ask := func() {
 					r := httptest.NewRequest("GET", "/", nil)
 					r.URL.Path, r.RequestURI = c.target, c.target
@@ -155,12 +154,12 @@ func TestAccessLogOfRefusals(t *testing.T) {
 func TestF34HostileValues(t *testing.T) {
 	const secret = "s3cr3t-t0ken"
 	u := upstream(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	var text, structured testkit.Buffer
-	for _, logger := range []*slog.Logger{textLog(&text), slog.New(slog.NewJSONHandler(&structured, nil))} {
-		g := newGateway(t, open, config.Gateway{
-			Routes: []config.Route{{Upstream: u.URL}, {PathPrefix: "/down", Upstream: "http://" + unused(t)}},
-			Logger: logger,
-		})
+	var structured testkit.Buffer
+	c, text := logged(u.URL)
+	c.Routes = append(c.Routes, downRoute(t))
+	for _, logger := range []*slog.Logger{c.Logger, slog.New(slog.NewJSONHandler(&structured, nil))} {
+		c.Logger = logger
+		g := newGateway(t, open, c)
 		for _, hostile := range []string{
 			"\r\nlevel=ERROR msg=x", "\x00\x1b[31m", "\xff\xfe", `" level=ERROR`, strings.Repeat("A", 10_000),
 			"\u2028level=ERROR", "级别=ERROR", strings.Repeat("\x01", 10_000),

@@ -53,8 +53,7 @@ func FuzzPoint(f *testing.F) {
 		if !strip {
 			rest = before.Path
 		}
-		if got, want := strings.TrimLeft(strings.TrimPrefix(u.Path, "/b/ase"), "/"), strings.TrimLeft(
-			rest, "/"); got != want {
+		if got, want := strings.TrimLeft(strings.TrimPrefix(u.Path, "/b/ase"), "/"), strings.TrimLeft(rest, "/"); got != want {
 			t.Errorf("%q: got %q after the base, want %q", target, got, want)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -22,11 +23,7 @@ func named(t *testing.T, name string) string {
 // swap puts a configuration in force.
 func swap(t *testing.T, guard *policy.Guard, text string) {
 	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = guard.Replace(conf.Set)
+	_ = guard.Replace(guardtest.Parse(t, text))
 }
 
 // Routes of the configuration are followed: the next request goes where the new ones say, and one

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint/internal/testkit"
+	"github.com/stint-limiter/stint/config"
 )
 
 // brief is how long bodies may be silent in tests.
@@ -27,30 +27,26 @@ func TestF31SilentBody(t *testing.T) {
 		io.Copy(io.Discard, r)
 	})
 	c := to(u.URL)
-	c.Routes = append(c.Routes, to(early).Routes[0], to("http://" + unused(t)).Routes[0])
-	c.Routes[1].PathPrefix, c.Routes[2].PathPrefix = "/early", "/down"
+	c.Routes = append(c.Routes, config.Route{PathPrefix: "/early", Upstream: early}, downRoute(t))
 	c.BodyTimeout = 40 * brief // on a busy machine it takes some time to answer early
 	g := serve(t, newGateway(t, text, c))
 	do(t, "GET", g.URL+"/denied", nil)
 	for _, test := range []struct {
-		name, path, framing string
-		want                int
+		name, path string
+		want       int
 	}{
-		{"passed on", "/", "Content-Length: 100\r\n\r\nbeginning", 408},
-		{"answered early", "/early", "Content-Length: 100\r\n\r\nbeginning", 403},
-		{"no upstream", "/down", "Content-Length: 100\r\n\r\nbeginning", 502},
-		{"denied", "/denied", "Content-Length: 100\r\n\r\nbeginning", 429},
-		{"refused", "/a/../b", "Content-Length: 100\r\n\r\nbeginning", 400},
+		{"passed on", "/", 408},
+		{"answered early", "/early", 403},
+		{"no upstream", "/down", 502},
+		{"denied", "/denied", 429},
+		{"refused", "/a/../b", 400},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			conn := dial(t, g.Listener.Addr().String())
-			io.WriteString(conn, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\n"+test.framing)
+			conn := dial(t, g)
+			io.WriteString(conn, "POST "+test.path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\nbeginning")
 			r := bufio.NewReader(conn)
-			resp, err := http.ReadResponse(r, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := response(t, r)
 			body, _ := io.ReadAll(resp.Body)
 			if test.want == http.StatusRequestTimeout {
 				wantProblem(t, resp, string(body), test.want, "request_timeout")
@@ -66,29 +62,25 @@ func TestF31SilentBody(t *testing.T) {
 }
 
 func isSlow(err error) bool {
-	var timeout net.Error
-	return errors.As(err, &timeout) && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout()
 }
 
 // A client that leaves in the middle of its body has not sent a malformed one.
 func TestClientLeavesItsBody(t *testing.T) {
 	for name, test := range map[string]struct{ framing, status string }{
-		"length":  {"Content-Length: 100\r\n\r\nhalf", "499"},
-		"chunked": {"Transfer-Encoding: chunked\r\n\r\n64\r\nhalf", "499"},
-		"malformed": {"Transfer-Encoding: chunked\r\n\r\n64\r\n" + strings.Repeat("x", 0x64) +
-			"\r\nno length\r\n", "400"},
+		"length":    {"Content-Length: 100\r\n\r\nhalf", "499"},
+		"chunked":   {"Transfer-Encoding: chunked\r\n\r\n64\r\nhalf", "499"},
+		"malformed": {"Transfer-Encoding: chunked\r\n\r\n64\r\n" + strings.Repeat("x", 0x64) + "\r\nno length\r\n", "400"},
 	} {
 		u := upstream(t, func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
-		var log testkit.Buffer
-		c := to(u.URL)
-		c.Logger = textLog(&log)
-		g := serve(t, newGateway(t, open, c))
-		conn := dial(t, g.Listener.Addr().String())
+		c, log := logged(u.URL)
+		conn := dial(t, serve(t, newGateway(t, open, c)))
 		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+test.framing)
 		if test.status == "499" {
 			conn.Close()
 		}
-		testkit.Eventually(t, "the entry in the log", func() bool { return log.String() != "" })
+		log.Await(t, "\n")
 		if line := log.String(); field(line, "status") != test.status || !strings.Contains(line, "level=INFO") {
 			t.Errorf("%s: got %s, want the status %s", name, line, test.status)
 		}

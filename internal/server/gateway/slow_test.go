@@ -64,7 +64,7 @@ func TestF48StalledReader(t *testing.T) {
 	u := upstream(t, endless)
 	for name, stallOn := range map[string]func(*testing.T, *httptest.Server){
 		"HTTP/1": func(t *testing.T, s *httptest.Server) {
-			io.WriteString(dial(t, s.Listener.Addr().String()), "GET /place/endless HTTP/1.1\r\nHost: x\r\n\r\n")
+			io.WriteString(dial(t, s), "GET /place/endless HTTP/1.1\r\nHost: x\r\n\r\n")
 		},
 		// The connection goes on, the stream does not.
 		"HTTP/2": func(t *testing.T, s *httptest.Server) {
@@ -72,23 +72,20 @@ func TestF48StalledReader(t *testing.T) {
 		},
 		// Windows are open, and nothing is read from the connection.
 		"HTTP/2, whole connection": func(t *testing.T, s *httptest.Server) {
-			conn := dial(t, s.Listener.Addr().String())
+			conn := dial(t, s)
 			io.WriteString(conn, http2.ClientPreface)
 			framer := http2.NewFramer(conn, nil)
 			framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
 			framer.WriteWindowUpdate(0, 1<<30)
 			framer.WriteHeaders(http2.HeadersFrameParam{
 				StreamID: 1, EndStream: true, EndHeaders: true,
-				BlockFragment: testkit.HTTP2Header(":method", "GET", ":scheme", "http", ":authority", "x",
-					":path", "/place/endless"),
+				BlockFragment: testkit.HTTP2Header(":method", "GET", ":scheme", "http", ":authority", "x", ":path", "/place/endless"),
 			})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log testkit.Buffer
-			c := to(u.URL)
-			c.Logger = textLog(&log)
+			c, log := logged(u.URL)
 			s := testkit.ServeHTTP2(t, newGateway(t, onePlace, c), func(s *http.Server) {
 				s.HTTP2 = &http.HTTP2Config{WriteByteTimeout: soon}
 			})
@@ -98,8 +95,7 @@ func TestF48StalledReader(t *testing.T) {
 				return resp.StatusCode == 429
 			})
 			wantPlace(t, s.URL)
-			testkit.Eventually(t, "the entry in the log",
-				func() bool { return strings.Contains(log.String(), "read nothing of the response") })
+			log.Await(t, "read nothing of the response")
 		})
 	}
 }
@@ -118,14 +114,14 @@ func TestF48Websockets(t *testing.T) {
 		io.Copy(conn, r)
 	})
 	g := front(t, onePlace, flood)
-	_, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/endless")
+	_, _, resp := openSocket(t, g, "/place/endless")
 	if resp.StatusCode != 101 {
 		t.Fatalf("got %d", resp.StatusCode)
 	}
 	var conn net.Conn
 	var r *bufio.Reader
 	testkit.Eventually(t, "a free place", func() bool {
-		conn, r, resp = openSocket(t, g.Listener.Addr().String(), "/place/idle")
+		conn, r, resp = openSocket(t, g, "/place/idle")
 		return resp.StatusCode == 101
 	})
 	time.Sleep(2 * soon)
@@ -133,13 +129,13 @@ func TestF48Websockets(t *testing.T) {
 	if got, err := r.ReadString('\n'); err != nil || got != "hello\n" {
 		t.Errorf("after a pause: got %q, %v", got, err)
 	}
-	if _, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/idle"); resp.StatusCode != 429 ||
+	if _, _, resp := openSocket(t, g, "/place/idle"); resp.StatusCode != 429 ||
 		resp.Header.Get("X-RateLimit-Policy") != "place" {
 		t.Errorf("beside an open one: got %d %v, want 429", resp.StatusCode, resp.Header)
 	}
 	conn.Close()
 	testkit.Eventually(t, "the place of a closed one", func() bool {
-		conn, _, resp := openSocket(t, g.Listener.Addr().String(), "/place/idle")
+		conn, _, resp := openSocket(t, g, "/place/idle")
 		conn.Close()
 		return resp.StatusCode == 101
 	})
@@ -255,7 +251,7 @@ func TestF48PipelinedResponses(t *testing.T) {
 	}
 	s.Start()
 	t.Cleanup(s.Close)
-	conn := dial(t, s.Listener.Addr().String())
+	conn := dial(t, s)
 	conn.(*net.TCPConn).SetReadBuffer(1 << 10)
 	var err error
 	for err == nil {

@@ -206,10 +206,10 @@ func TestF32SmugglingShapes(t *testing.T) {
 			"\r\n0\r\n\r\n" + hidden, 3},
 	} {
 		t.Run(shape.name, func(t *testing.T) {
-			up, judged := &strict{}, &counted{}
-			s := serve(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(rawUpstream(t, up.handle))))
-			conn := dial(t, s.Listener.Addr().String())
-			answers := talk(t, conn, shape.sent+"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+			up := &strict{}
+			guard, judged := judging(t)
+			s := serve(t, gatewayOver(t, guard, to(rawUpstream(t, up.handle))))
+			answers := ask(t, s, shape.sent+"GET /last HTTP/1.1\r\nHost: x")
 			s.Close() // every request is done
 			up.mu.Lock()
 			defer up.mu.Unlock()

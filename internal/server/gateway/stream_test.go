@@ -36,22 +36,19 @@ func TestExpectContinue(t *testing.T) {
 	g := front(t, open, u)
 	const head = " HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\n"
 
-	conn := dial(t, g.Listener.Addr().String())
+	conn := dial(t, g)
 	answers := bufio.NewReader(conn)
 	io.WriteString(conn, "POST /yes"+head)
 	if line := readHead(answers); !strings.HasPrefix(line, "HTTP/1.1 100 Continue\r\n") {
 		t.Fatalf("got %q, want 100", line)
 	}
 	io.WriteString(conn, "body")
-	resp, err := http.ReadResponse(answers, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := response(t, answers)
 	if body, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(body) != "body" {
 		t.Errorf("got %d %q", resp.StatusCode, body)
 	}
 
-	conn = dial(t, g.Listener.Addr().String())
+	conn = dial(t, g)
 	io.WriteString(conn, "POST /no"+head)
 	if line := readHead(bufio.NewReader(conn)); !strings.HasPrefix(line, "HTTP/1.1 417 ") {
 		t.Errorf("got %q, want 417 and no 100", line)
@@ -66,8 +63,7 @@ func TestLargeBodies(t *testing.T) {
 	})
 	g := front(t, open, u.URL)
 	sent := bytes.Repeat([]byte("0123456789abcdef"), 1<<18) // 4 MB
-	for name, body := range map[string]io.Reader{
-		"length": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
+	for name, body := range map[string]io.Reader{"length": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
 		resp, got := do(t, "POST", g.URL, body)
 		if got != string(sent) {
 			t.Errorf("%s: the body came back with %d bytes, want the same %d", name, len(got), len(sent))
@@ -116,8 +112,7 @@ func TestHead(t *testing.T) {
 	if resp.ContentLength != 1234 || body != "" || resp.Header.Get("X-Method") != "HEAD" {
 		t.Errorf("got %d bytes of %d, %v", len(body), resp.ContentLength, resp.Header)
 	}
-	nowhere := serve(t, newGateway(
-		t, open, config.Gateway{Routes: []config.Route{{PathPrefix: "/a", Upstream: u.URL}}}))
+	nowhere := serve(t, newGateway(t, open, config.Gateway{Routes: []config.Route{{PathPrefix: "/a", Upstream: u.URL}}}))
 	if resp, body := do(t, "HEAD", nowhere.URL, nil); resp.StatusCode != 404 || body != "" || resp.ContentLength == 0 {
 		t.Errorf("without a route: got %d %q", resp.StatusCode, body)
 	}

@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -52,25 +53,22 @@ func TestF47Targets(t *testing.T) {
 		{"/a/...", 200, "/a/..."},
 		{"/?x=/../", 200, "/?x=/../"},
 	} {
-		send := func(addr string) string {
-			return talk(t, dial(t, addr), "GET "+test.target+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-		}
+		head := "GET " + test.target + " HTTP/1.1\r\nHost: x"
 		before := reached.Load()
-		got := send(strict.Listener.Addr().String())
+		got := ask(t, strict, head)
 		if !strings.HasPrefix(got, "HTTP/1.1 "+strconv.Itoa(test.strict)) {
 			t.Errorf("%q: got %s, want %d", test.target, got, test.strict)
 		}
 		if test.strict == 400 && (reached.Load() != before || strings.Contains(got, "X-Ratelimit")) {
 			t.Errorf("%q: it was judged or passed on: %s", test.target, got)
 		}
-		got = send(lenient.Listener.Addr().String())
+		got = ask(t, lenient, head)
 		if want := "GET " + test.passed + "\n"; test.passed != "" && !strings.Contains(got, want) ||
 			test.passed == "" && !strings.HasPrefix(got, "HTTP/1.1 400 ") {
 			t.Errorf("%q, passed: got %s, want %q", test.target, got, want)
 		}
 	}
-	if got := talk(t, dial(t, strict.Listener.Addr().String()), "GET /a\\b HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.Contains(
-		got, "encode them as %5C and %23") {
+	if got := ask(t, strict, "GET /a\\b HTTP/1.1\r\nHost: x"); !strings.Contains(got, "encode them as %5C and %23") {
 		t.Errorf("got %s", got)
 	}
 }
@@ -80,24 +78,23 @@ func TestF47Targets(t *testing.T) {
 // refunded.
 func TestF47Methods(t *testing.T) {
 	u := upstream(t, echo)
-	judged := &counted{}
-	s := testkit.ServeHTTP2(t, gatewayOver(t, guardOver(t, memory(t), open, judged), to(u.URL)))
+	guard, judged := judging(t)
+	s := testkit.ServeHTTP2(t, gatewayOver(t, guard, to(u.URL)))
 	for _, method := range []string{"POST", "post", "patch", "OPTIONS", "PROPFIND", "M-SEARCH", "x!#$%&'*+-.^_`|~1"} {
-		got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
-		if !strings.Contains(got, "\n"+method+" /\n") {
+		if got := ask(t, s, method+" / HTTP/1.1\r\nHost: x\r\nContent-Length: 0"); !strings.Contains(got, "\n"+method+" /\n") {
 			t.Errorf("%s: the upstream got %s", method, got)
 		}
 	}
-	if got := talk(t, dial(t, s.Listener.Addr().String()), "CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 405 ") {
+	if got := ask(t, s, "CONNECT x:443 HTTP/1.1\r\nHost: x:443"); !strings.HasPrefix(got, "HTTP/1.1 405 ") {
 		t.Errorf("CONNECT: got %s", got)
 	}
 	before := judged.Load()
 	for _, method := range []string{"PO ST", `PO"ST`, "PO/ST", "POST:", "P\xc3\x96ST", "(POST)"} {
-		if got := talk(t, dial(t, s.Listener.Addr().String()), method+" / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+		if got := ask(t, s, method+" / HTTP/1.1\r\nHost: x"); !strings.HasPrefix(got, "HTTP/1.1 400 ") {
 			t.Errorf("%q: got %s, want 400", method, got)
 		}
 		// A client of Go would not send it.
-		r, body := rawHTTP2(t, s.Listener.Addr().String(), method)
+		r, body := rawHTTP2(t, s, method)
 		if r != 400 || !strings.Contains(body, "The method is not a token.") {
 			t.Errorf("%q in HTTP/2: got %d %s, want 400", method, r, body)
 		}
@@ -108,9 +105,9 @@ func TestF47Methods(t *testing.T) {
 }
 
 // rawHTTP2 sends a request that no client would, and returns the status and the body.
-func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
+func rawHTTP2(t *testing.T, s *httptest.Server, method string) (status int, body string) {
 	t.Helper()
-	conn := dial(t, addr)
+	conn := dial(t, s)
 	io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
 	framer.WriteSettings()
@@ -120,10 +117,7 @@ func rawHTTP2(t *testing.T, addr, method string) (status int, body string) {
 	})
 	framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	for {
-		frame, err := framer.ReadFrame()
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame := testkit.Must(framer.ReadFrame())(t)
 		switch f := frame.(type) {
 		case *http2.DataFrame:
 			body += string(f.Data())
@@ -161,7 +155,7 @@ func TestF47Hosts(t *testing.T) {
 		{"GET http://a\"b/ HTTP/1.1\r\nHost: x", 400},
 	} {
 		before := reached.Load()
-		got := talk(t, dial(t, g.Listener.Addr().String()), test.head+"\r\nConnection: close\r\n\r\n")
+		got := ask(t, g, test.head)
 		status := got[min(len(got), 9):]
 		if !strings.HasPrefix(status, strconv.Itoa(test.want)) || (reached.Load() > before) != (test.want == 200) {
 			t.Errorf("%q: got %s, want %d", test.head, got, test.want)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"testing"
@@ -30,30 +31,25 @@ func echoSocket(conn net.Conn, r *bufio.Reader) {
 }
 
 // openSocket shakes hands with a gateway, and returns the connection and its response.
-func openSocket(t *testing.T, addr, path string) (net.Conn, *bufio.Reader, *http.Response) {
+func openSocket(t *testing.T, s *httptest.Server, path string) (net.Conn, *bufio.Reader, *http.Response) {
 	t.Helper()
-	conn := dial(t, addr)
+	conn := dial(t, s)
 	io.WriteString(conn, "GET "+path+handshake)
 	r := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn, r, resp
+	return conn, r, response(t, r)
 }
 
 // A websocket passes frames of both sides until one ends. A server that drains asks for connections
 // to be closed, which is no answer to a handshake.
 func TestWebsocketWhileDraining(t *testing.T) {
 	c := to(rawUpstream(t, echoSocket))
-	c.Routes = append(c.Routes, to(upstream(t, echo).URL).Routes[0])
-	c.Routes[1].PathPrefix = "/plain"
+	c.Routes = append(c.Routes, config.Route{PathPrefix: "/plain", Upstream: upstream(t, echo).URL})
 	g := newGateway(t, open, c)
 	s := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		g.ServeHTTP(w, r)
 	}))
-	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	conn, r, resp := openSocket(t, s, "/")
 	if got := resp.Header.Values("Connection"); resp.StatusCode != 101 || len(got) != 1 || got[0] != "Upgrade" {
 		t.Fatalf("got %d with Connection %q, want 101 with Upgrade", resp.StatusCode, got)
 	}
@@ -81,19 +77,18 @@ func TestNothingIsLeft(t *testing.T) {
 	g := gatewayOver(t, guard, config.Gateway{
 		Routes: []config.Route{{Upstream: plain.URL}, {PathPrefix: "/socket", Upstream: socket}}})
 	s := serve(t, g)
-	addr := s.Listener.Addr().String()
 	for i := range 10 {
-		conn, _, resp := openSocket(t, addr, "/socket")
+		conn, _, resp := openSocket(t, s, "/socket")
 		if resp.StatusCode != 101 {
 			t.Fatalf("got %d", resp.StatusCode)
 		}
 		if i%2 == 0 {
 			conn.Close()
 		}
-		conn = dial(t, addr)
+		conn = dial(t, s)
 		io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf")
 		conn.Close()
-		conn = dial(t, addr)
+		conn = dial(t, s)
 		io.WriteString(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		conn.Close()
 	}
@@ -109,7 +104,7 @@ func TestCloseEndsWebsockets(t *testing.T) {
 	c := to(rawUpstream(t, echoSocket))
 	g := gatewayOver(t, guard, c)
 	s := serve(t, g)
-	conn, r, resp := openSocket(t, s.Listener.Addr().String(), "/")
+	conn, r, resp := openSocket(t, s, "/")
 	if resp.StatusCode != 101 {
 		t.Fatalf("got %d", resp.StatusCode)
 	}
@@ -121,7 +116,7 @@ func TestCloseEndsWebsockets(t *testing.T) {
 	}
 	conn.Close()
 	s = serve(t, gatewayOver(t, guard, c))
-	if _, _, resp := openSocket(t, s.Listener.Addr().String(), "/"); resp.StatusCode != 101 {
+	if _, _, resp := openSocket(t, s, "/"); resp.StatusCode != 101 {
 		t.Errorf("afterwards: got %d, want the place to be free", resp.StatusCode)
 	}
 	if err := g.Close(); err != nil {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -38,8 +39,8 @@ func (m *model) Observe(_ context.Context, event stint.Event) {
 // newModel serves a gateway, in HTTP/1 and HTTP/2, in front of an upstream.
 func newModel(t testing.TB, text, upstream string) *model {
 	t.Helper()
-	m := &model{store: memory(t)}
-	m.guard = guardOver(t, m.store, text, m)
+	m := &model{store: guardtest.Memory(t)}
+	m.guard = guardtest.New(t, m.store, text, policy.GuardConfig{Observer: m})
 	m.Server = testkit.ServeHTTP2(t, gatewayOver(t, m.guard, to(upstream)))
 	return m
 }
@@ -292,8 +293,7 @@ func TestUsageIsAskedFor(t *testing.T) {
 	})
 	for _, scheme := range []string{"http://", "h2c://"} {
 		u := testkit.ServeHTTP2(t, u.Config.Handler)
-		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL,
-			"http://"))
+		m := newModel(t, usageRules("preset: openai\n      inject_usage: true"), scheme+strings.TrimPrefix(u.URL, "http://"))
 		do(t, "POST", m.URL+"/v1/chat", strings.NewReader(chatRequest))
 		want := `{"stream_options":{"include_usage":true},` + chatRequest[1:]
 		if body := receive(t, "the request", got); body != want {
@@ -359,11 +359,10 @@ func TestUsageOfBodiesThatStopLater(t *testing.T) {
 	for budget, want := range map[string]int{"0": 429, "1000000": 408} {
 		m := newModel(t, "tiers: [{name: all, identity: ip, budget: "+budget+"/1m}]\npolicies:\n"+
 			"  - {name: chat, match: {path: /**}, usage: {preset: openai}}\ngateway: {body_timeout: 300ms}\n", u.URL)
-		conn := dial(t, strings.TrimPrefix(m.URL, "http://"))
+		conn := dial(t, m.Server)
 		fmt.Fprint(conn, "POST /v1/chat HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", 70_000))
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil || resp.StatusCode != want {
-			t.Errorf("a budget of %s: got %v, %v; want %d", budget, resp, err, want)
+		if resp := response(t, bufio.NewReader(conn)); resp.StatusCode != want {
+			t.Errorf("a budget of %s: got %v, want %d", budget, resp, want)
 		}
 	}
 }
