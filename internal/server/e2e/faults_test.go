@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/browsertest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestF33OtherHost: a page whose name leads to this machine, but is another's, is told nothing, and
@@ -20,10 +21,7 @@ func TestF33OtherHost(t *testing.T) {
 	page.Expect("403")
 	page.Expect("CORS")
 	page.Expect("net::ERR_FAILED")
-	other, err := url.Parse(r.admin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := testkit.Must(url.Parse(r.admin))(t)
 	other.Host = "evil.localhost:" + other.Port() // browsers take all of localhost for this machine
 	page.Open(other.String() + "/#/violations")
 	page.WaitText("#banner", "this listener serves only this machine")

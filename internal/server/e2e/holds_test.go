@@ -1,25 +1,22 @@
 package e2e
 
 import (
+	"maps"
 	"net/http"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/server"
 )
 
 // TestHoldsAcrossServers: what one server has taken, another one settles, once, also if it was
 // started later and the first is gone. A charge that was changed frees nothing.
 func TestHoldsAcrossServers(t *testing.T) {
-	redis := redistest.Start(t)
 	const policies = "failure: {budget: 10s}\ntiers: [{name: all, identity: [user, ip], limits: 10/1m, budget: [100/1m, 1000/1d]}]\n"
-	shared := func(c *server.Config) { c.Store = redis.URL() }
+	shared := sharing(redistest.Start(t).URL())
 	one, two := start(t, policies, shared), start(t, policies, shared)
 	subject := func(more map[string]any) map[string]any {
 		body := map[string]any{"subject": "user:42", "tier": "all"}
-		for name, value := range more {
-			body[name] = value
-		}
+		maps.Copy(body, more)
 		return body
 	}
 	take := subject(map[string]any{"cost": 40, "hold_seconds": 300})

@@ -14,7 +14,6 @@ import (
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/server"
 )
 
 // incidentRules have a policy that denies everything without Redis. Everything else goes on under
@@ -39,7 +38,7 @@ const shootAfter = 6 * time.Second
 // the log of the test: a machine with other work may need longer.
 func TestIncident(t *testing.T) {
 	redis := redistest.Start(t)
-	r := start(t, incidentRules, withToken(t), func(c *server.Config) { c.Store = redis.URL() })
+	r := start(t, incidentRules, withToken(t), sharing(redis.URL()))
 	browser := browsertest.Start(t)
 	desk, phone := browser.Page(t, 1280, 720), browser.Page(t, 390, 844)
 	screens := map[string]*browsertest.Page{"desk": desk, "phone": phone}
@@ -75,8 +74,7 @@ func TestIncident(t *testing.T) {
 
 	// Redis is gone. An alert that waits a minute is not firing yet.
 	redis.Kill()
-	says(t, screens, "outage", "Limiter degraded: Redis cannot be reached.", "Redis has been down for ",
-		"connection refused",
+	says(t, screens, "outage", "Limiter degraded: Redis cannot be reached.", "Redis has been down for ", "connection refused",
 		"Local limits apply to the tier anonymous.", "All requests are denied for the policy login.")
 	for name, page := range screens {
 		page.WaitText(".strip", "as of ")
@@ -156,10 +154,7 @@ func (r *rig) traffic(t *testing.T) *atomic.Bool {
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		close(end)
-		<-done
-	})
+	t.Cleanup(func() { close(end); <-done })
 	return flood
 }
 

@@ -34,7 +34,7 @@ func TestServerLogs(t *testing.T) {
 			redis := redistest.Start(t)
 			r := start(t, "tiers:\n  - {name: all, identity: user, limits: 3/7m}\n  - {name: rest, identity: ip, limits: 1/1m}\n"+
 				"failure: {mode: "+mode+", instances: 1, budget: 5s}\nlog: {admissions: 2}\n",
-				func(c *server.Config) { c.Store = redis.URL() })
+				sharing(redis.URL()))
 			testkit.Eventually(t, "Redis decides", func() bool { return r.take(name) })
 			// A ping may notice an outage before the request does: then "still unavailable" has the request.
 			withRequest := func() int {

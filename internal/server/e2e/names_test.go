@@ -28,8 +28,8 @@ func TestNames(t *testing.T) {
 	hidden := func(view string) {
 		t.Helper()
 		page.WaitText("section."+view, "user:custom…#")
-		if got := browsertest.Eval[string](page, "location.href + document.body.innerText"); strings.Contains(
-			got, "customer") {
+		got := browsertest.Eval[string](page, "location.href + document.body.innerText")
+		if strings.Contains(got, "customer") {
 			t.Errorf("%s: a name is on the page: %s", view, got)
 		}
 	}

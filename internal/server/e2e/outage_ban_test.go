@@ -8,14 +8,13 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/server"
 )
 
 // TestBanInAnOutage: a ban that is made while Redis is down applies in the process that was asked,
 // and in the others when Redis is back. One that was lifted meanwhile does not.
 func TestBanInAnOutage(t *testing.T) {
 	redis := redistest.Start(t)
-	shared := func(c *server.Config) { c.Store = redis.URL() }
+	shared := sharing(redis.URL())
 	one, two := start(t, five, withToken(t), shared), start(t, five, withToken(t), shared)
 	testkit.Eventually(t, "both decide", func() bool { return one.take("41") && two.take("41") })
 	client := one.client(operator)
@@ -40,7 +39,5 @@ func TestBanInAnOutage(t *testing.T) {
 	if err != nil || !s.Ban.Until.IsZero() {
 		t.Errorf("got %+v, %v; want no ban", s.Ban, err)
 	}
-	testkit.Eventually(t, "it is logged", func() bool {
-		return strings.Contains(one.log.String(), "sent a ban from an outage to the store")
-	})
+	one.log.Await(t, "sent a ban from an outage to the store")
 }

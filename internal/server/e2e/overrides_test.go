@@ -11,14 +11,18 @@ import (
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/server"
 )
+
+// openRaise opens the form that raises a limit.
+func openRaise(page *browsertest.Page) {
+	page.Click("[data-act=raise]")
+	page.Wait("document.querySelector('#raise').open")
+}
 
 // TestRaise: on the page of a subject, an operator raises its limit until tomorrow. That is in
 // force on another server, too, and what is used stays. A reader cannot.
 func TestRaise(t *testing.T) {
-	url := redistest.Start(t).URL()
-	shared := func(c *server.Config) { c.Store = url }
+	shared := sharing(redistest.Start(t).URL())
 	patient := "failure: {budget: 10s}\n" + five
 	one, two := start(t, patient, withToken(t), shared), start(t, patient, withToken(t), shared)
 	one.use("42", 5)
@@ -28,8 +32,7 @@ func TestRaise(t *testing.T) {
 	page := browsertest.Start(t).Page(t, 1280, 900)
 	one.signIn(page, "subject/user:42", operator)
 	page.WaitText(".card", "5 of 5 used")
-	page.Click("[data-act=raise]")
-	page.Wait("document.querySelector('#raise').open")
+	openRaise(page)
 	page.Click("#raise [value=ok]")
 	page.WaitText("#notice", "Raise user:42: done.")
 	page.WaitText(".overrides tbody", "10/1h")
@@ -49,8 +52,7 @@ func TestRaise(t *testing.T) {
 	}
 
 	// Higher, to a day, with a reason; then removed.
-	page.Click("[data-act=raise]")
-	page.Wait("document.querySelector('#raise').open")
+	openRaise(page)
 	browsertest.Eval[bool](page, `(() => {
 		const { end, date, max } = document.querySelector("#raise form").elements;
 		max.value = "20";
@@ -88,14 +90,10 @@ func TestRaiseKeepsOthers(t *testing.T) {
 	page := browsertest.Start(t).Page(t, 1280, 900)
 	r.signIn(page, "subject/user:42", operator)
 	page.WaitText(".card", "5 of 5 used")
-	page.Click("[data-act=raise]")
-	page.Wait("document.querySelector('#raise').open")
+	openRaise(page)
 	page.Click("#raise [value=ok]")
 	page.WaitText(".overrides tbody", "10/1h")
-	subject, err := client.Subject(t.Context(), who)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := testkit.Must(client.Subject(t.Context(), who))(t)
 	for _, l := range subject.Limits {
 		if want := map[float64]int64{3600: 10, 86400: 20}[l.Window]; l.Max != want {
 			t.Errorf("got %s, want %d", l.Limit, want)

@@ -5,13 +5,11 @@ import (
 
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/redistest"
-	"github.com/stint-limiter/stint/server"
 )
 
 // TestProcesses: the page of one of two servers on a Redis shows what both have decided.
 func TestProcesses(t *testing.T) {
-	url := redistest.Start(t).URL()
-	shared := func(c *server.Config) { c.Store = url }
+	shared := sharing(redistest.Start(t).URL())
 	patient := "failure: {budget: 10s}\n" + five
 	one, two := start(t, patient, shared), start(t, patient, shared)
 	page := browsertest.Start(t).Page(t, 1280, 900)

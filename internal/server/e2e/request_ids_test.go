@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint/config"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -21,32 +22,6 @@ func proxied(t *testing.T, policies string, upstream http.Handler) string {
 	return start(t, policies, func(c *server.Config) {
 		c.Gateway = &config.Gateway{Routes: []config.Route{{Upstream: behind.URL}}}
 	}).api
-}
-
-// fetch makes a request with header fields ("Name: value"), and returns the response with its body
-// read.
-func fetch(t *testing.T, method, url, body string, fields ...string) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, field := range fields {
-		name, value, _ := strings.Cut(field, ": ")
-		if r.Header.Set(name, value); name == "Host" {
-			r.Host = value
-		}
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(text)
 }
 
 // left returns how many requests a caller has left after a request, which must be allowed.
@@ -69,11 +44,6 @@ tiers: [{name: all, identity: ip, limits: 10/1h}]
 `
 	served := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}) // every request
 	nodes := []string{proxied(t, policies, served), proxied(t, policies, served)}
-	ask := func(node int, host, id string) int64 {
-		t.Helper()
-		response, _ := fetch(t, http.MethodPost, nodes[node]+"/pay", "1 EUR", "Host: "+host, "Idempotency-Key: "+id)
-		return left(t, response)
-	}
 	for i, c := range []struct {
 		node     int
 		host, id string
@@ -87,7 +57,8 @@ tiers: [{name: all, identity: ip, limits: 10/1h}]
 		{0, "api.example.com:80", "b", 8},
 		{0, "other.example.com", "b", 7},
 	} {
-		if got := ask(c.node, c.host, c.id); got != c.want {
+		response, _ := testkit.Fetch(t, http.DefaultClient, http.MethodPost, nodes[c.node]+"/pay", "1 EUR", "Host: "+c.host, "Idempotency-Key: "+c.id)
+		if got := left(t, response); got != c.want {
 			t.Errorf("%d, node %d, %s with the id %s: %d left, want %d", i, c.node, c.host, c.id, got, c.want)
 		}
 	}
@@ -108,7 +79,7 @@ func TestDoubleClicks(t *testing.T) {
 	urls := []string{proxied(t, policies, upstream), proxied(t, policies, upstream)}
 	click := func(node int, caller, target, body string) int64 {
 		t.Helper()
-		response, got := fetch(t, http.MethodPost, urls[node]+target, body, "X-Forwarded-For: "+caller)
+		response, got := testkit.Fetch(t, http.DefaultClient, http.MethodPost, urls[node]+target, body, "X-Forwarded-For: "+caller)
 		if got != body {
 			t.Errorf("the application got %q, want %q", got, body)
 		}
@@ -143,8 +114,7 @@ func TestDoubleClicks(t *testing.T) {
 func TestForwardAuthSeesNoBodies(t *testing.T) {
 	r := start(t, clicks)
 	for _, want := range []int64{99, 98} {
-		response, _ := fetch(t, http.MethodGet, r.api+"/auth", "", "X-Forwarded-Method: POST",
-			"X-Forwarded-Uri: /order",
+		response, _ := testkit.Fetch(t, http.DefaultClient, http.MethodGet, r.api+"/auth", "", "X-Forwarded-Method: POST", "X-Forwarded-Uri: /order",
 			"X-Forwarded-For: 192.0.2.1")
 		if got := left(t, response); got != want {
 			t.Errorf("%d left, want %d", got, want)

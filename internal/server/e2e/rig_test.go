@@ -5,13 +5,11 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/chromedp/chromedp/kb"
@@ -45,16 +43,13 @@ func start(t *testing.T, policies string, adjust ...func(*server.Config)) *rig {
 	t.Helper()
 	r := &rig{t: t}
 	c := server.Config{
-		Policies: file(t, "stint.yaml", policies), HTTP: anywhere, Admin: anywhere,
+		Policies: testkit.TempFile(t, "stint.yaml", policies), HTTP: anywhere, Admin: anywhere,
 		Logger: slog.New(slog.NewTextHandler(&r.log, nil)),
 	}
 	for _, f := range adjust {
 		f(&c)
 	}
-	s, err := server.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(server.New(c))(t)
 	if err := s.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +65,13 @@ func start(t *testing.T, policies string, adjust ...func(*server.Config)) *rig {
 	return r
 }
 
+// sharing has servers use one store.
+func sharing(url string) func(*server.Config) { return func(c *server.Config) { c.Store = url } }
+
 // withToken has alice as the operator, and a scraper that may look.
 func withToken(t *testing.T) func(*server.Config) {
 	return func(c *server.Config) {
-		c.AdminTokens = file(t, "tokens", "alice: "+operator+"\nprometheus (read): "+reader+"\n")
+		c.AdminTokens = testkit.TempFile(t, "tokens", "alice: "+operator+"\nprometheus (read): "+reader+"\n")
 	}
 }
 
@@ -90,21 +88,7 @@ func (r *rig) signIn(page *browsertest.Page, view, token string) {
 // client returns a client of the admin listener.
 func (r *rig) client(token string) *control.Client {
 	r.t.Helper()
-	c, err := control.NewClient(r.admin, token)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
-}
-
-// file writes a file in a directory of its own, and returns its path.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testkit.Must(control.NewClient(r.admin, token))(r.t)
 }
 
 // open shows a view, and waits until it is live.
@@ -144,16 +128,9 @@ type answered struct {
 // call returns the answer to a POST to the API.
 func (r *rig) call(path string, body any) (a answered) {
 	r.t.Helper()
-	text, err := json.Marshal(body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	response, err := http.Post(r.api+path, "application/json", bytes.NewReader(text))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+	text := testkit.Must(json.Marshal(body))(r.t)
+	response, answer := testkit.Fetch(r.t, http.DefaultClient, http.MethodPost, r.api+path, string(text), "Content-Type: application/json")
+	if err := json.Unmarshal([]byte(answer), &a); err != nil {
 		r.t.Fatal(err)
 	}
 	a.status = response.StatusCode

@@ -17,6 +17,7 @@ import (
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const (
@@ -36,10 +37,7 @@ func TestScreenshots(t *testing.T) {
 		t.Skip("pictures are made when " + screenshotsEnv + " names a directory for them; see make screenshots")
 	}
 	demo := startDemo(t)
-	operator, err := control.NewClient(demo, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	operator := testkit.Must(control.NewClient(demo, ""))(t)
 	time.Sleep(screenshotsAfter)
 	browser := browsertest.Start(t)
 	for _, scheme := range []string{"light", "dark"} {
@@ -73,10 +71,7 @@ func TestScreenshots(t *testing.T) {
 func save(t *testing.T, page *browsertest.Page, path string, all bool) {
 	t.Helper()
 	page.Screenshot(path, all)
-	size, err := shrink(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	size := testkit.Must(shrink(path))(t)
 	if size > screenshotsMost {
 		t.Errorf("%s has %d bytes, want at most %d", path, size, screenshotsMost)
 	}
@@ -117,10 +112,7 @@ func startDemo(t *testing.T) string {
 	command := exec.CommandContext(ctx, proxytest.BuildStint(t), "demo", "--listen", anywhere, "--admin", anywhere)
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testkit.Must(command.StdoutPipe())(t)
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

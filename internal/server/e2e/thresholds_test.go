@@ -12,7 +12,6 @@ import (
 	"github.com/stint-limiter/stint/internal/browsertest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/testkit"
-	"github.com/stint-limiter/stint/server"
 )
 
 // TestThresholds: four servers on one Redis see 1,000 users use up their quotas, and a receiver
@@ -41,12 +40,12 @@ func TestThresholds(t *testing.T) {
 		posted++
 	}))
 	t.Cleanup(receiver.Close) // after the servers
-	url := redistest.Start(t).URL()
+	shared := sharing(redistest.Start(t).URL())
 	policies := fmt.Sprintf("failure: {budget: 10s}\ntiers:\n  - {name: all, identity: [user, ip], limits: 2/year, notify: [50%%, 100%%]}\n"+
-		"webhooks: [{url: %s, key_file: %s}]\n", receiver.URL, file(t, "key", "0123456789abcdef"))
+		"webhooks: [{url: %s, key_file: %s}]\n", receiver.URL, testkit.TempFile(t, "key", "0123456789abcdef"))
 	var rigs []*rig
 	for range servers {
-		rigs = append(rigs, start(t, policies, func(c *server.Config) { c.Store = url }))
+		rigs = append(rigs, start(t, policies, shared))
 	}
 	var work sync.WaitGroup
 	for i, r := range rigs {

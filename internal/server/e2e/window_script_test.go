@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,7 +9,9 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -18,11 +19,7 @@ import (
 // entry of a window, oldest first, however the entries of a log are laid out.
 func TestWindowScript(t *testing.T) {
 	redis, script := redistest.Start(t), windowScript(t)
-	store, err := redisstore.Open(t.Context(), redisstore.Config{URL: redis.URL()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
+	store := guardtest.Redis(t, redisstore.Config{URL: redis.URL()})
 	const most = 1_000_000
 	lim, err := stint.New(store, stint.Per(most, 50*time.Millisecond), stint.PerHour(125),
 		stint.Limit{Max: most, Window: 6 * time.Hour, Algorithm: stint.AlgorithmFixed}, stint.PerDay(most),
@@ -72,13 +69,10 @@ func TestWindowScript(t *testing.T) {
 // windowScript is the script of the page.
 func windowScript(t *testing.T) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/redis-keys.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	script := regexp.MustCompile("(?s)```lua\n(-- window\\.lua:.*?)```").FindSubmatch(page)
+	page := testkit.ReadFile(t, "../../../docs/redis-keys.md")
+	script := regexp.MustCompile("(?s)```lua\n(-- window\\.lua:.*?)```").FindStringSubmatch(page)
 	if script == nil {
 		t.Fatal("the page has no window.lua")
 	}
-	return string(script[1])
+	return script[1]
 }
