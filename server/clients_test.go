@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -16,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // What the clients of TestGeneratedClients are made with, and the page that says how.
@@ -31,10 +34,10 @@ func TestGeneratedClients(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds oapi-codegen, and needs what make setup installs")
 	}
-	page := readText(t, apiReference)
+	page := testkit.ReadFile(t, apiReference)
 	policies := find(t, page, "(?s)```yaml\n(.*?)```")
 	r := start(t, waitConfig(t, "", policies))
-	down := start(t, Config{Policies: file(t, "deny.yaml", "failure: {mode: deny}\n"+policies), HTTP: anywhere,
+	down := start(t, Config{Policies: testkit.TempFile(t, "deny.yaml", "failure: {mode: deny}\n"+policies), HTTP: anywhere,
 		Store: "redis://127.0.0.1:1", APIPublic: true})
 	seen := newCalls(t, r.url(HTTP, ""))
 	seenDown := newCalls(t, down.url(HTTP, ""))
@@ -43,10 +46,7 @@ func TestGeneratedClients(t *testing.T) {
 	if status != http.StatusOK {
 		t.Fatalf("GET /openapi.json: %d", status)
 	}
-	tools, err := filepath.Abs(clientTools)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tools := testkit.Must(filepath.Abs(clientTools))(t)
 	environment := append(os.Environ(), "STINT_URL="+seen.url, "STINT_DOWN_URL="+seenDown.url,
 		"STINT_TOKEN="+clientToken)
 	for _, client := range []struct {
@@ -65,15 +65,12 @@ func TestGeneratedClients(t *testing.T) {
 	} {
 		t.Run(client.agent, func(t *testing.T) {
 			directory := t.TempDir()
-			put(t, filepath.Join(directory, "openapi.json"), document)
+			testkit.WriteFile(t, filepath.Join(directory, "openapi.json"), document)
 			for _, file := range client.files {
-				put(t, filepath.Join(directory, filepath.Base(file)), readText(t, filepath.Join(tools, file)))
+				testkit.WriteFile(t, filepath.Join(directory, filepath.Base(file)), testkit.ReadFile(t, filepath.Join(tools, file)))
 			}
-			if err := os.Symlink(filepath.Join(tools, "node_modules"),
-				filepath.Join(directory, "node_modules")); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Mkdir(filepath.Join(directory, "stint"), 0o755); err != nil {
+			if err := errors.Join(os.Symlink(filepath.Join(tools, "node_modules"), filepath.Join(directory, "node_modules")),
+				os.Mkdir(filepath.Join(directory, "stint"), 0o755)); err != nil {
 				t.Fatal(err)
 			}
 			generate := client.tool + find(t, page, "(?m)^"+client.from+"( .*)$")
@@ -111,10 +108,7 @@ type calls struct {
 // newCalls returns a server that passes calls on to another.
 func newCalls(t *testing.T, to string) *calls {
 	t.Helper()
-	target, err := url.Parse(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testkit.Must(url.Parse(to))(t)
 	c := &calls{seen: map[string]map[string]bool{}}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.ModifyResponse = func(r *http.Response) error {
@@ -169,13 +163,4 @@ func find(t *testing.T, text, pattern string) string {
 		t.Fatalf("%s has no %s", apiReference, pattern)
 	}
 	return found[1]
-}
-
-func readText(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

@@ -32,11 +32,7 @@ func (r *running) idle(listener Listener, n int) []net.Conn {
 	r.t.Helper()
 	var all []net.Conn
 	for range n {
-		conn, err := net.Dial("tcp", r.Addr(listener).String())
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		r.t.Cleanup(func() { _ = conn.Close() })
+		conn := testkit.Opened(net.Dial("tcp", r.Addr(listener).String()))(r.t)
 		all = append(all, conn)
 	}
 	return all
@@ -45,14 +41,16 @@ func (r *running) idle(listener Listener, n int) []net.Conn {
 // watch returns a stream of the health service that has begun, on a connection of its own.
 func (r *running) watch(ctx context.Context) healthpb.Health_WatchClient {
 	r.t.Helper()
-	stream, err := healthpb.NewHealthClient(r.dial()).Watch(ctx, &healthpb.HealthCheckRequest{})
+	return testkit.Must(watchHealth(ctx, healthpb.NewHealthClient(r.dial())))(r.t)
+}
+
+// watchHealth returns a stream that has begun.
+func watchHealth(ctx context.Context, client healthpb.HealthClient) (healthpb.Health_WatchClient, error) {
+	stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
 	if err == nil {
 		_, err = stream.Recv()
 	}
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return stream
+	return stream, err
 }
 
 // TestF49Strangers: of connections that make no call the oldest make room for others, whose clients
@@ -86,9 +84,7 @@ func TestF49Strangers(t *testing.T) {
 	if _, err := ask(t.Context(), counted, "a"); err != nil || dials.Load() != 1 {
 		t.Errorf("the first client: %v, after %d dials", err, dials.Load())
 	}
-	if !strings.Contains(r.log.String(), "closed the oldest connection without a call") {
-		t.Error("nothing is logged")
-	}
+	r.wantLogged("closed the oldest connection without a call")
 }
 
 // TestMaxConnections closes connections beyond the bound at once, on every listener, and takes
@@ -106,9 +102,7 @@ func TestMaxConnections(t *testing.T) {
 		testkit.Eventually(t, string(listener)+" takes another one", func() bool {
 			return !closed(r.idle(listener, 1)[0], 50*time.Millisecond)
 		})
-		if !strings.Contains(r.log.String(), `reached its maximum (--max-clients)" listener=`+string(listener)) {
-			t.Errorf("%s: nothing is logged", listener)
-		}
+		r.wantLogged(`reached its maximum (--max-clients)" listener=` + string(listener))
 	}
 	if _, err := New(Config{HTTP: anywhere, MaxConnections: -1}); err == nil ||
 		!strings.Contains(err.Error(), "Config.MaxConnections is -1; want 1 or more") {
@@ -124,18 +118,12 @@ func TestF49Health(t *testing.T) {
 	watch := func() (context.CancelFunc, error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		t.Cleanup(cancel)
-		stream, err := client.Watch(ctx, &healthpb.HealthCheckRequest{})
-		if err == nil {
-			_, err = stream.Recv()
-		}
+		_, err := watchHealth(ctx, client)
 		return cancel, err
 	}
 	var ends []context.CancelFunc
 	for range maxHealth {
-		end, err := watch()
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := testkit.Must(watch())(t)
 		ends = append(ends, end)
 	}
 	if _, err := watch(); status.Code(err) != codes.ResourceExhausted {

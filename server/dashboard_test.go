@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const operator = "token-of-an-operator"
@@ -16,18 +17,14 @@ const operator = "token-of-an-operator"
 // withOperator has alice as the operator of a server.
 func withOperator(t *testing.T, c Config) Config {
 	t.Helper()
-	c.AdminTokens = file(t, "tokens", "alice: "+operator+"\n")
+	c.AdminTokens = testkit.TempFile(t, "tokens", "alice: "+operator+"\n")
 	return c
 }
 
 // operate returns a client of the admin listener.
 func (r *running) operate(token string) *control.Client {
 	r.t.Helper()
-	c, err := control.NewClient(r.url(Admin, ""), token)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return c
+	return testkit.Must(control.NewClient(r.url(Admin, ""), token))(r.t)
 }
 
 // TestStreamLasts for longer than any other answer, over HTTP/1 and HTTP/2, and ends when the
@@ -47,10 +44,7 @@ func TestStreamLasts(t *testing.T) {
 			t.Fatal(err)
 		}
 		request.Header.Set("Authorization", "Bearer "+operator)
-		response, err := transport.RoundTrip(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testkit.Must(transport.RoundTrip(request))(t)
 		defer response.Body.Close()
 		if response.StatusCode != 200 || response.ProtoMajor != version+1 {
 			t.Fatalf("got %s, %s", response.Status, response.Proto)

@@ -26,7 +26,7 @@ import (
 // say, and still counted.
 func TestEnvoyLog(t *testing.T) {
 	c := everywhere(t)
-	put(t, c.Policies, three+"log: {denials: 1000000}\n")
+	testkit.WriteFile(t, c.Policies, three+"log: {denials: 1000000}\n")
 	r := start(t, c)
 	const question = `{"domain": "test", "descriptors": [{"entries": [{"key": "user", "value": "somebody-in-particular"}]}]}`
 	const asked = 30
@@ -41,12 +41,8 @@ func TestEnvoyLog(t *testing.T) {
 	if id == nil {
 		t.Fatalf("the answer has no id: %s", answer)
 	}
-	if _, body := r.get(Admin, "/api/why?id="+id[1], ""); !strings.Contains(body, `"limit":"3/1h"`) {
-		t.Errorf("why: %s", body)
-	}
-	if _, body := r.get(Admin, "/api/subject?subject=envoy:test:user=somebody-in-particular", ""); !strings.Contains(body, `"used":3`) {
-		t.Errorf("the dashboard shows %s", body)
-	}
+	r.wantGet(Admin, "/api/why?id="+id[1], "", 200, `"limit":"3/1h"`)
+	r.wantGet(Admin, "/api/subject?subject=envoy:test:user=somebody-in-particular", "", 200, `"used":3`)
 	denied := 0
 	for line := range strings.Lines(r.log.String()) {
 		if strings.Contains(line, `level=WARN msg="stint: denied" policy=test.user tier=envoy key=envoy:test:u… `) &&
@@ -57,8 +53,7 @@ func TestEnvoyLog(t *testing.T) {
 	if denied != asked-3 || strings.Contains(r.log.String(), "somebody-in-particular") {
 		t.Errorf("%d of %d denials are logged:\n%s", denied, asked-3, r.log)
 	}
-	if _, body := r.get(Admin, "/metrics", ""); !strings.Contains(body,
-		`stint_decisions_total{outcome="denied",policy="test.user",reason="limit",tier="envoy"} 27`) {
+	if !r.counted(`stint_decisions_total{outcome="denied",policy="test.user",reason="limit",tier="envoy"} 27`) {
 		t.Error("the denials are not counted")
 	}
 }
@@ -73,10 +68,10 @@ const (
 // no token, and the tokens of Envoy open and close nothing else.
 func TestEnvoyJSON(t *testing.T) {
 	a := newAuthority(t)
-	withTokens := func(c *Config) { c.Envoy.Tokens = file(t, "tokens", proxyToken) }
+	withTokens := func(c *Config) { c.Envoy.Tokens = testkit.TempFile(t, "tokens", proxyToken) }
 	withCertificates := func(c *Config) {
 		a.secure(c)
-		c.ClientCA = file(t, "ca.pem", a.pem)
+		c.ClientCA = testkit.TempFile(t, "ca.pem", a.pem)
 	}
 	const elsewhere, token = "X-Forwarded-For: 203.0.113.9", "Authorization: Bearer " + proxyToken
 	type post struct {
@@ -103,7 +98,7 @@ func TestEnvoyJSON(t *testing.T) {
 			{oneHit, elsewhere + "\nSec-Fetch-Site: cross-site", 403},
 			{negativeHits, elsewhere, 403},
 		}, codes.PermissionDenied},
-		{"tokens of the API", func(c *Config) { c.APITokens = file(t, "tokens", proxyToken) }, []post{
+		{"tokens of the API", func(c *Config) { c.APITokens = testkit.TempFile(t, "tokens", proxyToken) }, []post{
 			{oneHit, "", 200},
 			{oneHit, elsewhere + "\n" + token, 401},
 			{negativeHits, token, 403},
@@ -135,8 +130,8 @@ func TestEnvoyJSON(t *testing.T) {
 				transport := &http.Transport{TLSClientConfig: config,
 					TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{}}
 				defer transport.CloseIdleConnections()
-				at, client, secure = strings.Replace(at, "http:", "https:", 1), &http.Client{
-					Transport: transport}, credentials.NewTLS(config)
+				at, client = strings.Replace(at, "http:", "https:", 1), &http.Client{Transport: transport}
+				secure = credentials.NewTLS(config)
 			}
 			for _, p := range test.posts {
 				if got, body := sendBy(t, client, http.MethodPost, at, p.body, strings.Split(p.fields, "\n")...); got != p.want {
@@ -205,9 +200,7 @@ func TestXDSReady(t *testing.T) {
 			is, _ := r.get(HTTP, "/readyz", "")
 			return is == http.StatusOK
 		})
-		if is, _ := r.get(HTTP, "/healthcheck", ""); is != http.StatusOK {
-			t.Errorf("/healthcheck %d", is)
-		}
+		r.wantGet(HTTP, "/healthcheck", "", 200, "")
 	}
 }
 
@@ -232,14 +225,13 @@ func TestXDSMistakes(t *testing.T) {
 func TestEnvoyMerge(t *testing.T) {
 	c := everywhere(t)
 	more := filepath.Join(c.Envoy.Rules, "more.yaml")
-	put(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
+	testkit.WriteFile(t, more, "domain: test\ndescriptors: [{key: guest, rate_limit: {unit: hour, requests_per_unit: 1}}]\n")
 	if _, err := New(c); err == nil {
 		t.Error("two files with one domain: no error")
 	}
 	c.Envoy.MergeDomains = true
 	r := start(t, c)
-	if _, body := r.get(Admin, "/rlconfig", ""); !strings.Contains(body, "test.guest: unit=HOUR requests_per_unit=1") ||
-		!strings.Contains(body, "test.user: unit=HOUR requests_per_unit=3") {
-		t.Errorf("got %s", body)
+	for _, want := range []string{"test.guest: unit=HOUR requests_per_unit=1", "test.user: unit=HOUR requests_per_unit=3"} {
+		r.wantGet(Admin, "/rlconfig", "", 200, want)
 	}
 }

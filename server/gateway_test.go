@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestGateway has the gateway in the place of the API: all paths are the upstream's, but within
@@ -17,7 +18,7 @@ func TestGateway(t *testing.T) {
 	}))
 	c := Config{
 		HTTP: anywhere, Admin: anywhere,
-		Policies: file(t, "stint.yaml", "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three),
+		Policies: testkit.TempFile(t, "stint.yaml", "client_ip: {trusted_proxies: 192.0.2.1}\nclaims: {user: X-User}\n"+three),
 		Gateway:  &config.Gateway{Routes: []config.Route{{Upstream: upstream}}},
 	}
 	r := start(t, c)
@@ -27,32 +28,22 @@ func TestGateway(t *testing.T) {
 			t.Errorf("%s: got %d, %q", path, status, body)
 		}
 	}
-	if status, body := r.get(HTTP, "/", ""); status != 429 || !strings.Contains(body, "rate_limited") {
-		t.Errorf("the fourth: got %d, %s", status, body)
-	}
-	if status, _ := r.get(Admin, "/readyz", ""); status != 200 {
-		t.Errorf("readiness: got %d", status)
-	}
-	put(t, c.Policies, five)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
-	if status, body := r.get(HTTP, "/more", ""); status != 200 {
-		t.Errorf("with a larger limit: got %d, %s", status, body)
-	}
+	r.wantGet(HTTP, "/", "", 429, "rate_limited")
+	r.wantGet(Admin, "/readyz", "", 200, "")
+	testkit.WriteFile(t, c.Policies, five)
+	r.wantReload("")
+	r.wantGet(HTTP, "/more", "", 200, "")
 }
 
 // TestGatewayFlagsGoFirst does not use routes of the configuration beside others, and says so.
 func TestGatewayFlagsGoFirst(t *testing.T) {
 	at := listenAndServe(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "flag") }))
 	r := start(t, Config{HTTP: anywhere, Gateway: &config.Gateway{Routes: []config.Route{{Upstream: at}}},
-		Policies: file(t, "stint.yaml", three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")})
+		Policies: testkit.TempFile(t, "stint.yaml", three+"gateway: {routes: [{path: /file/**, upstream: 'http://127.0.0.1:1'}]}\n")})
 	if status, body := r.get(HTTP, "/file/x", ""); status != 200 || body != "flag" {
 		t.Errorf("got %d, %s", status, body)
 	}
-	if !strings.Contains(r.log.String(), "ignores gateway.routes of the configuration") {
-		t.Error("nothing is logged")
-	}
+	r.wantLogged("ignores gateway.routes of the configuration")
 }
 
 // TestGatewayRoutes: a reload uses the routes of the configuration, and refuses wrong ones.
@@ -64,7 +55,7 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 	a, b := upstream("a"), upstream("b")
 	const many = "tiers: [{name: all, identity: ip, limits: 1000/1h}]\n"
-	c := Config{HTTP: anywhere, Gateway: &config.Gateway{}, Policies: file(t, "stint.yaml",
+	c := Config{HTTP: anywhere, Gateway: &config.Gateway{}, Policies: testkit.TempFile(t, "stint.yaml",
 		many+"gateway: {routes: [{path: /api/**, upstream: '"+a+"', strip_prefix: true}]}\n")}
 	r := start(t, c)
 
@@ -77,10 +68,8 @@ func TestGatewayRoutes(t *testing.T) {
 	expect("at first", "x", "/api/users", "a /users for x")
 	expect("at first", "x", "/", `{"error":"no_route"`)
 
-	put(t, c.Policies, many+"gateway: {routes: [{upstream: '"+b+"'}, {host: only.example, upstream: '"+a+"'}]}\n")
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, c.Policies, many+"gateway: {routes: [{upstream: '"+b+"'}, {host: only.example, upstream: '"+a+"'}]}\n")
+	r.wantReload("")
 	expect("after a change", "x", "/api/users", "b /api/users for x")
 	expect("after a change", "only.example:80", "/", "a / for only.example:80")
 
@@ -90,10 +79,8 @@ func TestGatewayRoutes(t *testing.T) {
 		many + "gateway: {routes: [{upstream: nowhere}]}\n":                                       `:2: gateway.routes[0].upstream: invalid upstream "nowhere"`,
 		many + "gateway: {routes: [{upstream: 'http://a'}, {path: /**, upstream: 'http://b'}]}\n": ":2: gateway.routes[1]: another route has the same host and path",
 	} {
-		put(t, c.Policies, text)
-		if err := r.Reload(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		testkit.WriteFile(t, c.Policies, text)
+		r.wantReload(want)
 		expect("after a mistake", "x", "/api/users", "b /api/users for x")
 	}
 }

@@ -2,10 +2,9 @@ package server
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -40,7 +39,7 @@ type running struct {
 func everywhere(t *testing.T) Config {
 	t.Helper()
 	return Config{
-		Policies: file(t, "stint.yaml", three), Envoy: Envoy{Rules: filepath.Dir(file(t, "test.yaml", rules))},
+		Policies: testkit.TempFile(t, "stint.yaml", three), Envoy: Envoy{Rules: filepath.Dir(testkit.TempFile(t, "test.yaml", rules))},
 		HTTP: anywhere, GRPC: anywhere, Admin: anywhere,
 	}
 }
@@ -82,10 +81,43 @@ func (r *running) get(listener Listener, path, token string) (int, string) {
 	return send(r.t, http.MethodGet, r.url(listener, path), "", bearer(token))
 }
 
+// wantGet asks for a path, with a token if it is not "". The answer must have a status, and text in
+// its body.
+func (r *running) wantGet(listener Listener, path, token string, status int, text string) {
+	r.t.Helper()
+	if got, body := r.get(listener, path, token); got != status || !strings.Contains(body, text) {
+		r.t.Errorf("%s: %s with the token %q: got %d, %s; want %d, %q", listener, path, token, got, body, status, text)
+	}
+}
+
+// wantReload reloads everything. The error must have text in it; "" is for no error.
+func (r *running) wantReload(text string) {
+	r.t.Helper()
+	if err := r.Reload(); (err == nil) != (text == "") || !strings.Contains(fmt.Sprint(err), text) {
+		r.t.Fatalf("Reload: got %v, want %q", err, text)
+	}
+}
+
+// wantLogged looks for text in the log.
+func (r *running) wantLogged(text string) {
+	r.t.Helper()
+	if !strings.Contains(r.log.String(), text) {
+		r.t.Errorf("%q is not logged", text)
+	}
+}
+
 // take asks the JSON API about a client.
 func (r *running) take(token string) (int, string) {
 	r.t.Helper()
 	return send(r.t, http.MethodPost, r.url(HTTP, "/v1/take"), `{"method":"GET","path":"/","peer":"192.0.2.1"}`, bearer(token))
+}
+
+// wantTake asks the JSON API about a client. The answer must have a status, and text in its body.
+func (r *running) wantTake(token string, status int, text string) {
+	r.t.Helper()
+	if got, body := r.take(token); got != status || !strings.Contains(body, text) {
+		r.t.Errorf("take with the token %q: got %d, %s; want %d, %q", token, got, body, status, text)
+	}
 }
 
 // bearer returns the header field with a token; none for "".
@@ -105,29 +137,9 @@ func send(t *testing.T, method, url, body string, fields ...string) (int, string
 
 func sendBy(t *testing.T, client *http.Client, method, url, body string, fields ...string) (int, string) {
 	t.Helper()
-	request, err := http.NewRequest(method, url, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Content-Type", "application/json")
-	for _, field := range fields {
-		switch name, value, _ := strings.Cut(field, ": "); {
-		case name == "Host":
-			request.Host = value
-		case value != "":
-			request.Header.Set(name, value)
-		}
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(text)
+	fields = append([]string{"Content-Type: application/json"}, fields...)
+	response, text := testkit.Fetch(t, client, method, url, body, fields...)
+	return response.StatusCode, text
 }
 
 // dial connects to gRPC.
@@ -136,12 +148,7 @@ func (r *running) dial(options ...grpc.DialOption) *grpc.ClientConn {
 	if len(options) == 0 {
 		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}
 	}
-	conn, err := grpc.NewClient(r.Addr(GRPC).String(), options...)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { _ = conn.Close() })
-	return conn
+	return testkit.Opened(grpc.NewClient(r.Addr(GRPC).String(), options...))(r.t)
 }
 
 // ask is one question of Envoy's.
@@ -152,25 +159,6 @@ func ask(ctx context.Context, conn *grpc.ClientConn, user string) (*rls.RateLimi
 func question(user string) *rls.RateLimitRequest {
 	return &rls.RateLimitRequest{Domain: "test", Descriptors: []*ratelimit.RateLimitDescriptor{
 		{Entries: []*ratelimit.RateLimitDescriptor_Entry{{Key: "user", Value: user}}}}}
-}
-
-// put writes a file, and makes its directory.
-func put(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// file writes a file in a directory of its own, and returns its path.
-func file(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	put(t, path, text)
-	return path
 }
 
 // codeOf returns the code of a question of Envoy's that is asked with an authorization.

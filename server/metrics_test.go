@@ -35,7 +35,7 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	put(t, c.Policies, "tiers: [{]")
+	testkit.WriteFile(t, c.Policies, "tiers: [{]")
 	testkit.Eventually(t, "that the change is refused", func() bool { return r.counted(`stint_config_last_reload_success{source="policies"} 0`) })
 	for _, line := range []string{
 		`stint_decisions_total{outcome="allowed",policy="",reason="within",tier="all"} 4`,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestOverrides: an operator lowers a limit, and that applies at once. Readers and callers of the
@@ -16,8 +17,8 @@ import (
 func TestOverrides(t *testing.T) {
 	const reader, app = "token-of-a-reader-only", "token-of-an-application"
 	c := everywhere(t)
-	c.AdminTokens = file(t, "tokens", "alice: "+operator+"\nbob (read): "+reader+"\n")
-	c.APITokens = file(t, "api", "shop: "+app+"\n")
+	c.AdminTokens = testkit.TempFile(t, "tokens", "alice: "+operator+"\nbob (read): "+reader+"\n")
+	c.APITokens = testkit.TempFile(t, "api", "shop: "+app+"\n")
 	r := start(t, c)
 	lower := control.SetRequest{Target: control.Target{Subject: "ip:192.0.2.1"}, Policy: "all",
 		Limits: []stint.Limit{stint.PerHour(0)}, Lower: true, Why: "TICKET-7"}
@@ -54,11 +55,6 @@ func TestOverrides(t *testing.T) {
 	if _, err := r.operate(operator).SetOverride(t.Context(), lower); err != nil {
 		t.Error(err)
 	}
-	if status, _ := r.take(app); status != http.StatusTooManyRequests {
-		t.Errorf("lowered to nothing: got %d", status)
-	}
-	const audit = `msg=audit who=alice what="limits set all 0/1h, or lower: TICKET-7"`
-	if !strings.Contains(r.log.String(), audit) {
-		t.Errorf("the audit log does not have %s:\n%s", audit, r.log)
-	}
+	r.wantTake(app, http.StatusTooManyRequests, "")
+	r.wantLogged(`msg=audit who=alice what="limits set all 0/1h, or lower: TICKET-7"`)
 }

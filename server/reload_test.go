@@ -1,7 +1,6 @@
 package server
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,10 +12,7 @@ import (
 // limitOf returns the limit in Envoy's answer, for a new user.
 func (r *running) limitOf(user string) uint32 {
 	r.t.Helper()
-	answer, err := ask(r.t.Context(), r.dial(), user)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	answer := testkit.Must(ask(r.t.Context(), r.dial(), user))(r.t)
 	return answer.GetStatuses()[0].GetCurrentLimit().GetRequestsPerUnit()
 }
 
@@ -24,35 +20,20 @@ func (r *running) limitOf(user string) uint32 {
 func TestReload(t *testing.T) {
 	c := everywhere(t)
 	r := start(t, c)
-	put(t, c.Policies, five)
-	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), moreRules)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, c.Policies, five)
+	testkit.WriteFile(t, filepath.Join(c.Envoy.Rules, "test.yaml"), moreRules)
+	r.wantReload("")
 	if got := r.limitOf("a"); got != 5 {
 		t.Errorf("Envoy: got a limit of %d, want 5", got)
 	}
-	if _, body := r.take(""); !strings.Contains(body, `"max":5`) {
-		t.Errorf("got %s, want a limit of 5", body)
-	}
-	put(t, c.Policies, "tiers: []\n")
-	put(t, filepath.Join(c.Envoy.Rules, "test.yaml"), "domain: 1\nrules: 2\n")
-	err := r.Reload()
-	for _, want := range []string{"policies: " + c.Policies + ":1: ",
-		"envoy: " + filepath.Join(c.Envoy.Rules, "test.yaml") + ":2: "} {
-		if !strings.Contains(fmt.Sprint(err), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
-	}
-	if _, body := r.take(""); !strings.Contains(body, `"max":5`) {
-		t.Errorf("got %s, want a limit of 5", body)
-	}
-	_, body := r.get(Admin, "/config", "")
-	for _, want := range []string{`"name": "policies"`, `"changes": 1`, `"refused": 1`, "stint.yaml:1: ",
-		"test.yaml:2: "} {
-		if !strings.Contains(body, want) {
-			t.Errorf("/config: got %s, want %q", body, want)
-		}
+	r.wantTake("", 200, `"max":5`)
+	testkit.WriteFile(t, c.Policies, "tiers: []\n")
+	testkit.WriteFile(t, filepath.Join(c.Envoy.Rules, "test.yaml"), "domain: 1\nrules: 2\n")
+	r.wantReload("policies: " + c.Policies + ":1: ")
+	r.wantReload("envoy: " + filepath.Join(c.Envoy.Rules, "test.yaml") + ":2: ")
+	r.wantTake("", 200, `"max":5`)
+	for _, want := range []string{`"name": "policies"`, `"changes": 1`, `"refused": 1`, "stint.yaml:1: ", "test.yaml:2: "} {
+		r.wantGet(Admin, "/config", "", 200, want)
 	}
 }
 
@@ -72,21 +53,17 @@ func TestReloadOfTheStore(t *testing.T) {
 	} {
 		c := everywhere(t)
 		c.Store = test.flag
-		put(t, c.Policies, test.before+five)
-		put(t, filepath.Join(filepath.Dir(c.Policies), "a.key"), strings.Repeat("k", 32))
+		testkit.WriteFile(t, c.Policies, test.before+five)
+		testkit.WriteFile(t, filepath.Join(filepath.Dir(c.Policies), "a.key"), strings.Repeat("k", 32))
 		r := start(t, c)
-		put(t, c.Policies, test.policies+five)
-		if err := r.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, c.Policies, test.policies+five)
+		r.wantReload("")
 		for text, want := range map[string]int{store: test.store, others: test.others} {
 			if log := r.log.String(); strings.Count(log, text) != want {
 				t.Errorf("%q: logged %s, want %q %d times", test.policies, log, text, want)
 			}
 		}
-		if status, body := r.take(""); status != 200 {
-			t.Errorf("%q: got %d, %s", test.policies, status, body)
-		}
+		r.wantTake("", 200, "")
 	}
 }
 
@@ -101,7 +78,7 @@ func TestF14Envoy(t *testing.T) {
 		"oversized": strings.Repeat("# padding\n", 2<<20) + moreRules,
 		"removed":   "-",
 	} {
-		put(t, file, text)
+		testkit.WriteFile(t, file, text)
 		if name == "removed" {
 			if err := os.RemoveAll(c.Envoy.Rules); err != nil {
 				t.Fatal(err)
@@ -113,11 +90,9 @@ func TestF14Envoy(t *testing.T) {
 		if got := r.limitOf(name); got != 3 {
 			t.Errorf("%s: the limit is %d, want 3", name, got)
 		}
-		if status, _ := r.get(HTTP, "/readyz", ""); status != 200 {
-			t.Errorf("%s: readiness: got %d, want 200", name, status)
-		}
+		r.wantGet(HTTP, "/readyz", "", 200, "")
 	}
-	put(t, filepath.Join(c.Envoy.Rules, "other.yaml"), moreRules)
+	testkit.WriteFile(t, filepath.Join(c.Envoy.Rules, "other.yaml"), moreRules)
 	_ = os.Remove(file)
 	testkit.Eventually(t, "the new rules", func() bool { return r.limitOf("b") == 5 })
 }

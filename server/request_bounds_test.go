@@ -120,16 +120,10 @@ func TestF31LargeHeader(t *testing.T) {
 // before it has read everything.
 func exchange(t *testing.T, to net.Addr, text string) int {
 	t.Helper()
-	conn, err := net.Dial("tcp", to.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(net.Dial("tcp", to.String()))(t)
 	defer conn.Close()
 	go func() { _, _ = io.WriteString(conn, text) }() // ends with the connection
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 	_ = response.Body.Close()
 	return response.StatusCode
 }

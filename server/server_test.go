@@ -57,10 +57,7 @@ func TestListeners(t *testing.T) {
 		{HTTP, "/", 404, ""},
 	}
 	for _, test := range tests {
-		if status, body := r.get(test.listener, test.path, ""); status != test.status ||
-			!strings.Contains(body, test.body) {
-			t.Errorf("%s %s: got %d, %q; want %d, %q", test.listener, test.path, status, body, test.status, test.body)
-		}
+		r.wantGet(test.listener, test.path, "", test.status, test.body)
 	}
 	conn := r.dial()
 	for _, service := range []string{"", "ratelimit", envoyrls.ServiceName} {
@@ -84,32 +81,21 @@ func TestStopDrains(t *testing.T) {
 	ctx, enough := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- r.Stop(ctx) }()
-	testkit.Eventually(t, "not ready",
-		func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == http.StatusServiceUnavailable })
+	testkit.Eventually(t, "not ready", func() bool { status, _ := r.get(HTTP, "/readyz", ""); return status == 503 })
 	if status, body := r.get(Admin, "/readyz", ""); status != 503 || body != "draining\n" {
 		t.Errorf("readiness: got %d, %q", status, body)
 	}
-	if status, _ := r.get(HTTP, "/healthcheck", ""); status != 500 {
-		t.Errorf("/healthcheck: got %d, want 500", status)
-	}
-	if status, _ := r.get(HTTP, "/livez", ""); status != 200 {
-		t.Errorf("liveness: got %d, want 200", status)
-	}
-	if answer, err := healthpb.NewHealthClient(conn).Check(
-		t.Context(), &healthpb.HealthCheckRequest{}); answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
+	r.wantGet(HTTP, "/healthcheck", "", 500, "")
+	r.wantGet(HTTP, "/livez", "", 200, "")
+	answer, err := healthpb.NewHealthClient(conn).Check(t.Context(), &healthpb.HealthCheckRequest{})
+	if answer.GetStatus() != healthpb.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health: got %v, %v", answer, err)
 	}
-	if status, _ := r.take(""); status != 200 {
-		t.Errorf("while draining: got %d, want 200", status)
-	}
+	r.wantTake("", 200, "")
 	if _, err := ask(t.Context(), conn, "a"); err != nil {
 		t.Errorf("while draining: %v", err)
 	}
-	response, err := http.Get(r.url(HTTP, "/livez"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = response.Body.Close()
+	response, _ := testkit.Fetch(t, http.DefaultClient, http.MethodGet, r.url(HTTP, "/livez"), "")
 	if !response.Close {
 		t.Error("while draining, answers do not ask for another connection")
 	}
@@ -141,13 +127,12 @@ func TestStopFinishes(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "done")
 			}))
-			r := start(t, Config{HTTP: anywhere,
-				Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}}},
-				func(s *Server) {
-					if endless {
-						s.timeouts.finish = 50 * time.Millisecond
-					}
-				})
+			c := Config{HTTP: anywhere, Gateway: &config.Gateway{Routes: []config.Route{{Upstream: upstream}}}}
+			r := start(t, c, func(s *Server) {
+				if endless {
+					s.timeouts.finish = 50 * time.Millisecond
+				}
+			})
 			got := make(chan string, 1)
 			go func() {
 				response, err := http.Get(r.url(HTTP, "/slow"))
@@ -199,10 +184,7 @@ func TestStopClosesSilentConnections(t *testing.T) {
 		t.Fatalf("got %d, want 200", status)
 	}
 	r.watch(t.Context()) // the server's health, which never ends by itself
-	stream, err := http.Get(r.url(Admin, "/api/stream"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := testkit.Must(http.Get(r.url(Admin, "/api/stream")))(t)
 	defer stream.Body.Close()
 	if stream.StatusCode != http.StatusOK {
 		t.Fatalf("stream: got %s", stream.Status)
@@ -225,21 +207,14 @@ func listenAndServe(t *testing.T, h http.Handler) string {
 
 // TestStartFails leaves nothing behind when a listener cannot be had.
 func TestStartFails(t *testing.T) {
-	taken, err := net.Listen("tcp", anywhere)
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Must(net.Listen("tcp", anywhere))(t)
 	defer taken.Close()
 	before := runtime.NumGoroutine()
 	c := everywhere(t)
 	c.Admin = taken.Addr().String()
 	c.Logger = slog.New(slog.DiscardHandler)
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) ||
-		!strings.Contains(err.Error(), "admin on "+c.Admin) {
+	s := testkit.Must(New(c))(t)
+	if err := s.Start(t.Context()); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "admin on "+c.Admin) {
 		t.Errorf("got %v, want that the address is taken", err)
 	}
 	if s.Addr(HTTP) != nil {
@@ -248,7 +223,7 @@ func TestStartFails(t *testing.T) {
 	if err := s.Start(t.Context()); !errors.Is(err, errStarted) {
 		t.Errorf("a second time: %v", err)
 	}
-	if err := errors.Join(s.Stop(t.Context())); err != nil {
+	if err := s.Stop(t.Context()); err != nil {
 		t.Errorf("Stop: %v", err)
 	}
 	if err := s.Reload(); err == nil {
@@ -269,7 +244,7 @@ func TestWaitTellsOfAFailure(t *testing.T) {
 }
 
 func TestNewRefuses(t *testing.T) {
-	short := file(t, "short", "alice: hunter2\n")
+	short := testkit.TempFile(t, "short", "alice: hunter2\n")
 	tests := []struct {
 		name string
 		c    Config
@@ -286,13 +261,12 @@ func TestNewRefuses(t *testing.T) {
 			"Config.StoreMemory is for the store in memory, and the store is redis://:xxxxx@a;"},
 		{"no routes", Config{HTTP: anywhere, Gateway: &config.Gateway{}}, "want Config.Gateway.Routes"},
 		{"all at once", Config{GRPC: "x", Drain: -1}, "Config.GRPC: address x: missing port"},
-		{"policies", Config{HTTP: anywhere, Policies: file(t, "p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
-		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: file(t, "r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
-		{"tokens", Config{HTTP: anywhere, APITokens: file(t, "tokens", "# none\n\n")},
-			"tokens: no tokens; want one per line"},
+		{"policies", Config{HTTP: anywhere, Policies: testkit.TempFile(t, "p.yaml", "tiers: []\n")}, "p.yaml:1: tiers: "},
+		{"rules", Config{HTTP: anywhere, Envoy: Envoy{Rules: testkit.TempFile(t, "r.yaml", "descriptors: 7\n")}}, "r.yaml:1: "},
+		{"tokens", Config{HTTP: anywhere, APITokens: testkit.TempFile(t, "tokens", "# none\n\n")}, "tokens: no tokens; want one per line"},
 		{"a short token", Config{HTTP: anywhere, APITokens: short},
 			"server: API tokens: " + short + ":1: a token of 7 bytes can be guessed; want at least 16"},
-		{"a certificate", Config{HTTP: anywhere, TLSCert: file(t, "cert", "x"), TLSKey: file(t, "certkey", "y")},
+		{"a certificate", Config{HTTP: anywhere, TLSCert: testkit.TempFile(t, "cert", "x"), TLSKey: testkit.TempFile(t, "certkey", "y")},
 			"failed to find any PEM data"},
 	}
 	for _, test := range tests {
@@ -305,8 +279,8 @@ func TestNewRefuses(t *testing.T) {
 			t.Errorf("%s: got %v, an InvalidError: %v; want %v", test.name, err, invalid, ours)
 		}
 	}
-	var mistakes *config.Error
-	if _, err := New(Config{HTTP: anywhere, Policies: file(t, "q.yaml", "tiers: []\n")}); !errors.As(err, &mistakes) {
+	_, err := New(Config{HTTP: anywhere, Policies: testkit.TempFile(t, "q.yaml", "tiers: []\n")})
+	if _, ok := errors.AsType[*config.Error](err); !ok {
 		t.Errorf("got %v, want a config.Error", err)
 	}
 }
@@ -317,8 +291,7 @@ func TestPathsAsWritten(t *testing.T) {
 	r := start(t, everywhere(t))
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	for _, listener := range []Listener{HTTP, Admin} {
-		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//",
-			"/v1/take//"} {
+		for _, path := range []string{"/v1//take", "//v1/take", "/v1/./take", "/v1/../v1/take", "/config/.", "//", "/v1/take//"} {
 			for _, method := range []string{http.MethodGet, http.MethodPost} {
 				if status, body := sendBy(t, client, method, r.url(listener, path), ""); status != 404 || body != `{"error":"not_found","message":"There is nothing here."}`+"\n" {
 					t.Errorf("%s: %s %s: got %d, %s; want 404", listener, method, path, status, body)
@@ -326,9 +299,7 @@ func TestPathsAsWritten(t *testing.T) {
 			}
 		}
 	}
-	if status, body := r.get(Admin, "/nowhere", ""); status != 404 || !strings.Contains(body, `"error":"not_found"`) {
-		t.Errorf("got %d, %s", status, body)
-	}
+	r.wantGet(Admin, "/nowhere", "", 404, `"error":"not_found"`)
 }
 
 // TestPanic has one request that goes wrong end no others.
@@ -344,23 +315,16 @@ func TestPanic(t *testing.T) {
 		_ = response.Body.Close()
 		t.Errorf("HTTP: got %s, want no answer", response.Status)
 	}
-	if !strings.Contains(r.log.String(), "panic=dear") {
-		t.Errorf("HTTP: logged %s", r.log)
-	}
+	r.wantLogged("panic=dear")
 }
 
 // TestBuiltIn limits every client without a configuration.
 func TestBuiltIn(t *testing.T) {
 	r := start(t, Config{HTTP: anywhere, Admin: anywhere})
-	if status, body := r.take(""); status != 200 || !strings.Contains(body, `"tier":"anyone"`) ||
-		!strings.Contains(body, `"600/1m burst 2x"`) || !strings.Contains(body, `"10000/1h"`) {
-		t.Errorf("got %d, %s", status, body)
+	for _, want := range []string{`"tier":"anyone"`, `"600/1m burst 2x"`, `"10000/1h"`} {
+		r.wantTake("", 200, want)
 	}
-	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, `"sources": []`) ||
-		!strings.Contains(body, `"name": "memory"`) {
-		t.Errorf("got %s", body)
-	}
-	if status, _ := r.get(Admin, "/rlconfig", ""); status != 404 {
-		t.Errorf("/rlconfig: got %d, want 404", status)
-	}
+	r.wantGet(Admin, "/config", "", 200, `"sources": []`)
+	r.wantGet(Admin, "/config", "", 200, `"name": "memory"`)
+	r.wantGet(Admin, "/rlconfig", "", 404, "")
 }

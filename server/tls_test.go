@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -36,34 +35,22 @@ type authority struct {
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
 	cert, key := redistest.NewCertificate(t)
-	pair, err := tls.LoadX509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &authority{t: t, cert: pair.Leaf, key: pair.PrivateKey, pem: readText(t, cert)}
+	pair := testkit.Must(tls.LoadX509KeyPair(cert, key))(t)
+	return &authority{t: t, cert: pair.Leaf, key: pair.PrivateKey, pem: testkit.ReadFile(t, cert)}
 }
 
 // sign returns a certificate for 127.0.0.1 and its key.
 func (a *authority) sign(name string) (cert, key string) {
 	a.t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	private := testkit.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(a.t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		a.t.Fatal(err)
-	}
+	der := testkit.Must(x509.CreateCertificate(rand.Reader, template, a.cert, &private.PublicKey, a.key))(a.t)
+	keyDER := testkit.Must(x509.MarshalPKCS8PrivateKey(private))(a.t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
@@ -78,8 +65,8 @@ func (a *authority) secure(c *Config) {
 // swap replaces the certificate of the listeners.
 func (a *authority) swap(c *Config, name string) {
 	cert, key := a.sign(name)
-	put(a.t, c.TLSCert, cert)
-	put(a.t, c.TLSKey, key)
+	testkit.WriteFile(a.t, c.TLSCert, cert)
+	testkit.WriteFile(a.t, c.TLSKey, key)
 }
 
 // client returns the configuration of a client that believes the authority and, if it has a name,
@@ -90,10 +77,7 @@ func (a *authority) client(name string) *tls.Config {
 	config.RootCAs.AddCert(a.cert)
 	if name != "" {
 		cert, key := a.sign(name)
-		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
-		if err != nil {
-			a.t.Fatal(err)
-		}
+		pair := testkit.Must(tls.X509KeyPair([]byte(cert), []byte(key)))(a.t)
 		config.Certificates = []tls.Certificate{pair}
 	}
 	return config
@@ -159,18 +143,14 @@ func TestTLS(t *testing.T) {
 	})
 	all("second")
 	cert, _ := a.sign("third")
-	put(t, c.TLSCert, cert) // with the key of the second
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "private key does not match public key") {
-		t.Errorf("got %v, want that they do not match", err)
-	}
+	testkit.WriteFile(t, c.TLSCert, cert) // with the key of the second
+	r.wantReload("private key does not match public key")
 	all("second")
 	valid := a.cert.NotAfter
 	a.cert.NotAfter = time.Now().Add(-time.Minute) // of what it signs
 	a.swap(&c, "expired")
 	a.cert.NotAfter = valid
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "the certificate expired on") {
-		t.Errorf("got %v, want that it has expired", err)
-	}
+	r.wantReload("the certificate expired on")
 	all("second")
 }
 
@@ -179,22 +159,18 @@ func TestTLS(t *testing.T) {
 func TestStoreCertificates(t *testing.T) {
 	redis := redistest.StartTLS(t)
 	cert, key := redis.CertificateFiles() // which it accepts from clients, too
-	mine, secret := file(t, "cert.pem", readText(t, cert)), file(t, "key.pem", readText(t, key))
+	mine, secret := testkit.TempFile(t, "cert.pem", testkit.ReadFile(t, cert)), testkit.TempFile(t, "key.pem", testkit.ReadFile(t, key))
 	swap := func(cert, key string) {
-		put(t, mine, readText(t, cert))
-		put(t, secret, readText(t, key))
+		testkit.WriteFile(t, mine, testkit.ReadFile(t, cert))
+		testkit.WriteFile(t, secret, testkit.ReadFile(t, key))
 	}
 	c := everywhere(t)
 	c.Store = "rediss://" + redis.Addr() + "?ca_file=" + cert + "&cert_file=" + mine + "&key_file=" + secret
 	r := start(t, c)
 	swap(redistest.CertificateFor(t, -time.Minute))
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), mine+": the certificate expired on") {
-		t.Errorf("got %v, want that it has expired", err)
-	}
+	r.wantReload(mine + ": the certificate expired on")
 	swap(cert, key)
-	if err := r.Reload(); err != nil {
-		t.Errorf("the one before: %v", err)
-	}
+	r.wantReload("")
 }
 
 // TestMutualTLS has clients prove themselves, on every listener, to the authorities of today.
@@ -202,7 +178,7 @@ func TestMutualTLS(t *testing.T) {
 	a, clients, others := newAuthority(t), newAuthority(t), newAuthority(t)
 	c := everywhere(t)
 	a.secure(&c)
-	c.ClientCA = file(t, "ca.pem", clients.pem)
+	c.ClientCA = testkit.TempFile(t, "ca.pem", clients.pem)
 	r := start(t, c)
 	by := func(signer *authority) *tls.Config {
 		config := a.client("")
@@ -222,16 +198,12 @@ func TestMutualTLS(t *testing.T) {
 	check(nil, false)
 	check(others, false)
 	check(clients, true)
-	put(t, c.ClientCA, others.pem)
-	if err := r.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, c.ClientCA, others.pem)
+	r.wantReload("")
 	check(clients, false)
 	check(others, true)
-	put(t, c.ClientCA, "none\n")
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no CA certificate") {
-		t.Errorf("got %v", err)
-	}
+	testkit.WriteFile(t, c.ClientCA, "none\n")
+	r.wantReload("no CA certificate")
 	check(nil, false)
 	check(others, true)
 }

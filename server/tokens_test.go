@@ -34,7 +34,7 @@ func TestF33AdminExposed(t *testing.T) {
 func TestF33AdminToken(t *testing.T) {
 	c := everywhere(t)
 	const first, second = "first-token-of-tests", "second-token-of-tests"
-	c.AdminTokens = file(t, "tokens", "# two of them\nalice: "+first+"\n"+second+"\n")
+	c.AdminTokens = testkit.TempFile(t, "tokens", "# two of them\nalice: "+first+"\n"+second+"\n")
 	r := start(t, c)
 	private := []string{
 		"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile",
@@ -44,28 +44,19 @@ func TestF33AdminToken(t *testing.T) {
 	}
 	for _, path := range private {
 		for _, token := range []string{"", "first", first + "2", first + " " + second, "alice: " + first} {
-			if status, body := r.get(Admin, path, token); status != 401 ||
-				!strings.Contains(body, `"error":"unauthorized"`) {
-				t.Errorf("%s with token %q: got %d, %s; want 401", path, token, status, body)
-			}
+			r.wantGet(Admin, path, token, 401, `"error":"unauthorized"`)
 		}
 	}
 	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/api/state", "/api/bans"} {
 		for _, token := range []string{first, second} {
-			if status, body := r.get(Admin, path, token); status != 200 {
-				t.Errorf("%s with token %q: got %d, %s", path, token, status, body)
-			}
+			r.wantGet(Admin, path, token, 200, "")
 		}
 	}
 	// The command line may hold a secret.
-	if status, body := r.get(Admin, "/debug/pprof/cmdline", first); status != 404 {
-		t.Errorf("the command line: got %d, %s; want 404", status, body)
-	}
+	r.wantGet(Admin, "/debug/pprof/cmdline", first, 404, "")
 	// The page holds no data, and asks for the token.
 	for _, path := range []string{"/livez", "/readyz", "/", "/static/main.js"} {
-		if status, _ := r.get(Admin, path, ""); status != 200 {
-			t.Errorf("%s: got %d, want 200", path, status)
-		}
+		r.wantGet(Admin, path, "", 200, "")
 	}
 }
 
@@ -73,15 +64,13 @@ func TestF33AdminToken(t *testing.T) {
 // them.
 func TestF33Roles(t *testing.T) {
 	c := everywhere(t)
-	put(t, c.Policies, "bans: {after: 0}\n"+three)
+	testkit.WriteFile(t, c.Policies, "bans: {after: 0}\n"+three)
 	const scraper, alice = "token-of-a-scraper", "token-of-an-operator"
-	c.AdminTokens = file(t, "tokens", "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
+	c.AdminTokens = testkit.TempFile(t, "tokens", "prometheus (read): "+scraper+"\nalice (operate): "+alice+"\n")
 	r := start(t, c)
 	for _, path := range []string{"/config", "/rlconfig", "/metrics", "/debug/pprof/", "/debug/pprof/heap",
 		"/api/state", "/api/top", "/api/bans", "/api/subject?subject=ip:192.0.2.1"} {
-		if status, body := r.get(Admin, path, scraper); status != 200 {
-			t.Errorf("%s: got %d, %s", path, status, body)
-		}
+		r.wantGet(Admin, path, scraper, 200, "")
 	}
 	for _, test := range []struct {
 		path, body string
@@ -105,12 +94,9 @@ func TestF33Roles(t *testing.T) {
 			t.Errorf("%q is logged %d times, want %d", text, n, want)
 		}
 	}
-	_, body := r.get(Admin, "/api/state", scraper)
-	if !strings.Contains(body, `"writable":false,"who":"prometheus"`) {
-		t.Errorf("the state is that of somebody who may change something: %.200s", body)
-	}
+	r.wantGet(Admin, "/api/state", scraper, 200, `"writable":false,"who":"prometheus"`)
 	// The API has no roles: a token that is said to read only would do everything.
-	c.APITokens = file(t, "tokens", "prometheus (read): "+scraper+"\n")
+	c.APITokens = testkit.TempFile(t, "tokens", "prometheus (read): "+scraper+"\n")
 	if _, err := New(c); err == nil || !strings.Contains(err.Error(), "these tokens have no roles") {
 		t.Errorf("a role in the tokens of the API: got %v", err)
 	}
@@ -168,9 +154,7 @@ func TestF33Rebinding(t *testing.T) {
 	if got, _ := send(t, http.MethodGet, r.url(Admin, "/config"), "", "X-Forwarded-For: 203.0.113.9"); got != 403 {
 		t.Errorf("through a proxy: got %d, want 403", got)
 	}
-	if !strings.Contains(r.log.String(), "refused a caller that is not on this host") {
-		t.Error("nothing is logged")
-	}
+	r.wantLogged("refused a caller that is not on this host")
 	if status, body := send(t, http.MethodPost, r.url(Admin, "/api/ban"), `{"subject": "ip:192.0.2.1", "for": "1h"}`); status != 403 ||
 		!strings.Contains(body, "--no-admin-token") {
 		t.Errorf("a ban: got %d, %s", status, body)
@@ -180,18 +164,14 @@ func TestF33Rebinding(t *testing.T) {
 // TestAPIToken has the API behind a token, and nothing else.
 func TestAPIToken(t *testing.T) {
 	c := everywhere(t)
-	c.APITokens = file(t, "tokens", "token-of-a-caller")
+	c.APITokens = testkit.TempFile(t, "tokens", "token-of-a-caller")
 	r := start(t, c)
 	for token, want := range map[string]int{"": 401, "other-token-of-tests": 401, "token-of-a-caller": 200} {
-		if status, body := r.take(token); status != want {
-			t.Errorf("take with token %q: got %d, %s; want %d", token, status, body, want)
-		}
+		r.wantTake(token, want, "")
 	}
 	for path, want := range map[string]int{"/v1/refund": 401, "/": 401, "/livez": 200, "/readyz": 200,
 		"/healthcheck": 200, "/openapi.json": 200} {
-		if status, body := r.get(HTTP, path, ""); status != want {
-			t.Errorf("%s: got %d, %s; want %d", path, status, body, want)
-		}
+		r.wantGet(HTTP, path, "", want, "")
 	}
 	if status, _ := r.get(HTTP, "/auth", ""); status == 401 {
 		t.Errorf("/auth: got 401, want that it does not ask for a token")
@@ -200,30 +180,19 @@ func TestAPIToken(t *testing.T) {
 		t.Errorf("gRPC: got %s, want that it does not ask for a token", got)
 	}
 	// A change of the file is obeyed.
-	put(t, c.APITokens, "another-token-of-tests")
-	testkit.Eventually(t, "the new token is good",
-		func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
-	if status, _ := r.take("token-of-a-caller"); status != 401 {
-		t.Errorf("the old token: got %d, want 401", status)
-	}
+	testkit.WriteFile(t, c.APITokens, "another-token-of-tests")
+	testkit.Eventually(t, "the new token is good", func() bool { status, _ := r.take("another-token-of-tests"); return status != 401 })
+	r.wantTake("token-of-a-caller", 401, "")
 	// One that is empty is refused, and does not open the API.
-	put(t, c.APITokens, "")
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "no tokens") {
-		t.Errorf("an empty file: got %v", err)
-	}
-	if status, _ := r.take(""); status != 401 {
-		t.Errorf("after an empty file: got %d, want 401", status)
-	}
+	testkit.WriteFile(t, c.APITokens, "")
+	r.wantReload("no tokens")
+	r.wantTake("", 401, "")
 	if status, _ := r.take("another-token-of-tests"); status == 401 {
 		t.Error("after an empty file the last good token is refused")
 	}
-	put(t, c.APITokens, "another-token-of-tests\nshort\n")
-	if err := r.Reload(); err == nil || !strings.Contains(err.Error(), "tokens:2: a token of 5 bytes can be guessed") {
-		t.Errorf("a short token: got %v", err)
-	}
-	if status, _ := r.take("short"); status != 401 {
-		t.Errorf("a short token: got %d, want 401", status)
-	}
+	testkit.WriteFile(t, c.APITokens, "another-token-of-tests\nshort\n")
+	r.wantReload("tokens:2: a token of 5 bytes can be guessed")
+	r.wantTake("short", 401, "")
 	if _, body := r.get(Admin, "/config", ""); !strings.Contains(body, "can be guessed") ||
 		strings.Contains(body, "another-token-of-tests") {
 		t.Errorf("got %s, want what is wrong and no secret", body)
@@ -235,7 +204,7 @@ func TestAPIToken(t *testing.T) {
 func TestRefusalsAreLogged(t *testing.T) {
 	c := everywhere(t)
 	for name, path := range map[string]*string{"api": &c.APITokens, "envoy": &c.Envoy.Tokens, "admin": &c.AdminTokens} {
-		*path = file(t, name, "holder: token-for-"+name+"-callers\n")
+		*path = testkit.TempFile(t, name, "holder: token-for-"+name+"-callers\n")
 	}
 	var debug testkit.Buffer // of the admin listener
 	r := start(t, c, func(s *Server) {
@@ -247,9 +216,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 		r.get(Admin, "/config", "guess-of-a-token")
 		codeOf(t, conn, "Bearer guess-of-a-token")
 	}
-	if status, body := r.get(Admin, "/config", "token-for-admin-callers"); status != 200 {
-		t.Errorf("with a token: got %d, %s", status, body)
-	}
+	r.wantGet(Admin, "/config", "token-for-admin-callers", 200, "")
 	log := r.log.String() + debug.String()
 	for _, want := range []string{`want="API tokens" peer=127.0.0.1 `, `want="admin tokens" peer=127.0.0.1 `,
 		`want="Envoy tokens" peer=127.0.0.1:`, `of="admin tokens" holder=holder`} {
@@ -265,7 +232,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 // TestSecretFiles: files of secrets that everybody can read are used, and warned of.
 func TestSecretFiles(t *testing.T) {
 	c := withOperator(t, everywhere(t))
-	c.APITokens = file(t, "tokens", "token-of-a-caller\n")
+	c.APITokens = testkit.TempFile(t, "tokens", "token-of-a-caller\n")
 	if r := start(t, c); strings.Contains(r.log.String(), "can read") {
 		t.Errorf("warned of files that nobody else can read")
 	}
@@ -276,8 +243,6 @@ func TestSecretFiles(t *testing.T) {
 	}
 	r := start(t, c)
 	for what, path := range map[string]string{"admin tokens": c.AdminTokens, "API tokens": c.APITokens} {
-		if want := fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path); !strings.Contains(r.log.String(), want) {
-			t.Errorf("%q is not logged", want)
-		}
+		r.wantLogged(fmt.Sprintf("chmod 600\" of=%q file=%s\n", what, path))
 	}
 }

@@ -71,7 +71,7 @@ func (r *running) used(body string) int64 {
 // waitConfig is that of a server that callers wait on.
 func waitConfig(t *testing.T, store, policies string) Config {
 	t.Helper()
-	return Config{Policies: file(t, "stint.yaml", policies), APITokens: file(t, "tokens", clientToken+"\n"),
+	return Config{Policies: testkit.TempFile(t, "stint.yaml", policies), APITokens: testkit.TempFile(t, "tokens", clientToken+"\n"),
 		Store: store, HTTP: anywhere, Admin: anywhere, APIAdHoc: true}
 }
 
@@ -114,8 +114,7 @@ func TestWaitAndStop(t *testing.T) {
 	answer, leave := r.waits(long)
 	defer leave()
 	r.waiting(1)
-	if _, text := r.get(Admin, "/metrics", ""); !strings.Contains(text, "\nstint_api_waiting 1\n") ||
-		!strings.Contains(text, "\nstint_api_waits_refused_total 0\n") {
+	if !r.counted("stint_api_waiting 1", "stint_api_waits_refused_total 0") {
 		t.Error("the metrics do not have the call that waits")
 	}
 	stopped := make(chan error, 1)
@@ -140,10 +139,8 @@ func TestWaitTwoServers(t *testing.T) {
 	testkit.Eventually(t, "the other server pauses", func() bool {
 		return two.post(t.Context(), "/v1/wait", `{"api":"igdb","max_wait_seconds":1}`).status == 429
 	})
-	put(t, one.c.Policies, strings.Replace(igdb, "igdb", "tmdb", 1))
-	if err := one.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, one.c.Policies, strings.Replace(igdb, "igdb", "tmdb", 1))
+	one.wantReload("")
 	if got := one.post(t.Context(), "/v1/wait", `{"api":"tmdb"}`); !got.Allowed {
 		t.Errorf("after the reload: %+v", got)
 	}
