@@ -10,8 +10,10 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/answer"
+	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -20,69 +22,47 @@ import (
 func TestOnAHashedRedis(t *testing.T) {
 	directory := t.TempDir()
 	config := filepath.Join(directory, "stint.yaml")
-	for file, text := range map[string]string{config: "store: {name_key_file: name.key}\n" + read(t, example),
-		filepath.Join(directory, "name.key"): strings.Repeat("secret", 6)} {
-		put(t, file, text)
-	}
+	testkit.WriteFile(t, config, "store: {name_key_file: name.key}\n"+testkit.ReadFile(t, example))
+	testkit.WriteFile(t, filepath.Join(directory, "name.key"), strings.Repeat("secret", 6))
 	redis := redistest.Start(t)
 	url := redis.URL()
 	do := func(args ...string) result {
 		return execute(t, "", append(args, "--store", url, "--config", config)...)
 	}
 	// Only servers set a name key.
-	if got := do("bans"); got.code != exitGood {
-		t.Errorf("bans before there is a name key: %+v", got)
-	}
+	wantResult(t, do("bans"), exitGood, "", "") // before there is a name key
 	examine(t, exitGood, "--store", url, "--config", config)
 	if n := redis.CLI(t, "EXISTS", "stint:names"); n != "0" {
 		t.Error("a command has set a name key")
 	}
-	running, err := redisstore.Open(
-		t.Context(), redisstore.Config{URL: url, NameKeys: [][]byte{[]byte(strings.Repeat("secret", 6))}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer running.Close()
+	running := guardtest.Redis(t, redisstore.Config{URL: url, NameKeys: [][]byte{[]byte(strings.Repeat("secret", 6))}})
 	const subject = "user:jane"
-	if got := do("ban", subject, "--for", "1d"); got.code != exitGood {
-		t.Fatalf("ban: %+v", got)
-	}
+	wantResult(t, do("ban", subject, "--for", "1d"), exitGood, "", "")
 	got := do("bans")
 	row := regexp.MustCompile(`user#[\w-]{22}`).FindString(got.stdout)
 	if row == "" || strings.Contains(got.stdout, subject) {
 		t.Fatalf("bans: %+v, want a hash", got)
 	}
 	for _, as := range []string{row, subject} {
-		if got := do("inspect", as); !strings.Contains(got.stdout, "banned for another") {
-			t.Errorf("inspect %s: %+v, want a ban", as, got)
-		}
+		wantResult(t, do("inspect", as), exitGood, "banned for another", "")
 	}
-	if got := do("unban", row); got.code != exitGood {
-		t.Errorf("unban: %+v", got)
-	}
+	wantResult(t, do("unban", row), exitGood, "", "")
 	if got := do("inspect", subject); strings.Contains(got.stdout, "banned for another") {
 		t.Errorf("inspect: %+v, want no ban", got)
 	}
 	// A reset also clears counts for each value of a path parameter, although only hashes of the
 	// values are stored.
-	part := stint.Claim{Subject: "user:jane", Scope: "phones:555-0100",
-		Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
+	part := stint.Claim{Subject: subject, Scope: "phones:555-0100", Limits: []stint.Limit{stint.PerHour(5)}, Cost: 1}
 	if _, err := running.Take(t.Context(), stint.Request{Claims: []stint.Claim{part}}); err != nil {
 		t.Fatal(err)
 	}
-	const divided = "store: {name_key_file: name.key}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n" +
-		"policies: [{name: phones, match: {path: '/phones/{phone}'}, per: phone, limits: 5/1h}]\n"
-	put(t, config, divided)
-	if got := do("reset", "user:jane"); got.code != exitGood {
-		t.Errorf("reset: %+v", got)
-	}
+	testkit.WriteFile(t, config, "store: {name_key_file: name.key}\ntiers: [{name: users, identity: user, limits: 9/1s}, {name: rest, identity: ip, limits: 9/1s}]\n"+
+		"policies: [{name: phones, match: {path: '/phones/{phone}'}, per: phone, limits: 5/1h}]\n")
+	wantResult(t, do("reset", subject), exitGood, "", "")
 	if shown, err := running.Inspect(t.Context(), part); err != nil || shown.Windows[0].Used != 0 {
 		t.Errorf("after the reset: %+v, %v; want nothing used", shown.Windows, err)
 	}
-	if got := execute(t, "", "bans", "--store", url); got.code != exitUsage ||
-		!strings.Contains(got.stderr, "this process has none") {
-		t.Errorf("without the key: %+v", got)
-	}
+	wantResult(t, execute(t, "", "bans", "--store", url), exitUsage, "", "this process has none")
 }
 
 // TestLimitsOfOnesOwn uses limits from flags, without policies.
@@ -102,15 +82,10 @@ func TestLimitsOfOnesOwn(t *testing.T) {
 		{"peek job:1", exitGood, "0 of 2 used  2 left"},
 	} {
 		args := append(strings.Fields(test.command), "--store", url, "--limit", "2/1h", "--scope", "nightly")
-		if got := execute(t, "", args...); got.code != test.code || !strings.Contains(got.stdout, test.want) {
-			t.Errorf("%s: got %+v, want %d, %q", test.command, got, test.code, test.want)
-		}
+		wantResult(t, execute(t, "", args...), test.code, test.want, "")
 	}
 	for range 2 { // the second request waits until the limit permits it
-		if got := execute(t, "", "take", "job:2", "--wait", "--store", url, "--limit", "1/200ms"); got.code != exitGood ||
-			!strings.Contains(got.stdout, "allowed") {
-			t.Errorf("got %+v, want that it is allowed in the end", got)
-		}
+		wantResult(t, execute(t, "", "take", "job:2", "--wait", "--store", url, "--limit", "1/200ms"), exitGood, "allowed", "")
 	}
 }
 
@@ -128,8 +103,7 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"inspect", "user:1", "--server", closed.URL}, exitUnreachable,
 			`stint: no stint server at ` + closed.URL + `; start "stint serve", or specify another server with --server`},
 		{[]string{"bans", "--server", "localhost:6070"}, exitUsage, `stint: "localhost:6070" is not the address of a server; want a URL such as http://127.0.0.1:6070`},
-		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage,
-			`--store and --server cannot be used together`},
+		{[]string{"bans", "--store", redis, "--server", closed.URL}, exitUsage, `--store and --server cannot be used together`},
 		{[]string{"reset", "user:1", "--scope", "a"}, exitUsage, `--scope needs --limit; without it all scopes are reset`},
 		{[]string{"bans", "--store", "redis://127.0.0.1:1"}, exitUnreachable, `connection refused; start Redis there, or specify another server with --store`},
 		{[]string{"bans", "--store", "memory"}, exitUsage, `--store: a memory store exists only in a server's process; specify the server with --server`},
@@ -142,14 +116,12 @@ func TestAdminMistakes(t *testing.T) {
 		{[]string{"inspect", "usr:1", "--store", redis, "--config", example}, exitUsage, `(did you mean "user:"?); with --raw, ban and unban take any subject literally`},
 		{[]string{"inspect", "user:1", "--store", redis, "--config", example, "--tier", "fre"}, exitUsage,
 			`stint: user:1 has no limit of the tier "fre"; available: enterprise, pro, free (did you mean "free"?)`},
-		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage,
-			`stint: none.yaml: no such file or directory`},
+		{[]string{"inspect", "usr:1", "--store", redis, "--config", "none.yaml"}, exitUsage, `stint: none.yaml: no such file or directory`},
 		{[]string{"ban", "user:1", "--for", "10min", "--store", redis}, exitUsage,
 			`--for: invalid duration "10min"; want one such as 500ms, 30s, 1h30m or 7d, at most a year (did you mean 10m?)`},
 	} {
 		got := execute(t, "", test.args...)
-		if got.code != test.code || got.stdout != "" ||
-			!strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
+		if got.code != test.code || got.stdout != "" || !strings.HasSuffix(strings.TrimSuffix(got.stderr, "\n"), test.want) {
 			t.Errorf("%v: exit code %d, output %q, errors:\n%s\nwant %d, %q", test.args, got.code, got.stdout, got.stderr, test.code, test.want)
 		}
 	}
@@ -235,28 +207,24 @@ func TestConfirm(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, test := range []struct {
-		stdin  string
-		args   []string
-		asks   bool
-		code   int
-		calls  int
-		stdout string
-		stderr string
+		stdin string
+		args  []string
+		asks  bool
+		calls int
+		want  result
 	}{
-		{"y\n", nil, true, exitGood, 1, "user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] "},
-		{"YES\n", nil, true, exitGood, 1, "user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] "},
-		{"n\n", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
-		{"", nil, true, exitBad, 0, "", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n"},
-		{"", []string{"-y"}, true, exitGood, 1, "user:1 is banned for 1h\n", ""},
-		{"", []string{"--json"}, false, exitGood, 1, "{\n  \"ok\": true,\n  \"subject\": \"user:1\"\n}\n", ""},
+		{"y\n", nil, true, 1, result{"user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] ", exitGood}},
+		{"YES\n", nil, true, 1, result{"user:1 is banned for 1h\n", "Ban user:1 for 1h? [y/N] ", exitGood}},
+		{"n\n", nil, true, 0, result{"", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n", exitBad}},
+		{"", nil, true, 0, result{"", "Ban user:1 for 1h? [y/N] stint: nothing was changed\n", exitBad}},
+		{"", []string{"-y"}, true, 1, result{"user:1 is banned for 1h\n", "", exitGood}},
+		{"", []string{"--json"}, false, 1, result{"{\n  \"ok\": true,\n  \"subject\": \"user:1\"\n}\n", "", exitGood}},
 	} {
 		calls = 0
-		var stdout, stderr strings.Builder
-		s := &system{Stdin: strings.NewReader(test.stdin), Stdout: &stdout, Stderr: &stderr, Asks: test.asks}
-		code := s.report(run(s, append([]string{"ban", "user:1", "--server", server.URL}, test.args...)))
-		if code != test.code || calls != test.calls || stdout.String() != test.stdout ||
-			stderr.String() != test.stderr {
-			t.Errorf("%+v: exit code %d, %d calls, output %q, errors %q", test, code, calls, &stdout, &stderr)
+		s := &system{Stdin: strings.NewReader(test.stdin), Asks: test.asks}
+		got := executeOn(s, append([]string{"ban", "user:1", "--server", server.URL}, test.args...)...)
+		if got != test.want || calls != test.calls {
+			t.Errorf("%+v: got %+v after %d calls", test, got, calls)
 		}
 	}
 }

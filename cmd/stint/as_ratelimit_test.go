@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -20,14 +21,8 @@ import (
 func ratelimitConfig(t *testing.T, env map[string]string, flags ...string) (server.Config, string, error) {
 	t.Helper()
 	var c serveCommand
-	parser, err := kong.New(&c, helpVariables())
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := parser.Parse(append([]string{"--as-ratelimit"}, flags...))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parser := testkit.Must(kong.New(&c, helpVariables()))(t)
+	k := testkit.Must(parser.Parse(append([]string{"--as-ratelimit"}, flags...)))(t)
 	var log bytes.Buffer
 	s := &system{Stderr: &log}
 	config, err := c.server(s, &asRatelimit{getenv: func(name string) string { return env[name] },
@@ -238,7 +233,7 @@ func TestRatelimitWarnings(t *testing.T) {
 	if err != nil || c.Admin != "127.0.0.1:6070" || !strings.Contains(log, "DEBUG_HOST is ignored") {
 		t.Errorf("DEBUG_HOST: %s, %v, %s", c.Admin, err, log)
 	}
-	tokens := write(t, "tokens", "alice: 0123456789abcdef0123456789abcdef\n")
+	tokens := testkit.TempFile(t, "tokens", "alice: 0123456789abcdef0123456789abcdef\n")
 	c, _, err = ratelimitConfig(t, env, "--admin-token-file="+tokens)
 	if err != nil || c.Admin != "0.0.0.0:6070" || c.AdminTokens != tokens {
 		t.Errorf("DEBUG_HOST with tokens: %s, %v", c.Admin, err)
@@ -301,7 +296,7 @@ func TestRatelimitRefused(t *testing.T) {
 // TestRatelimitTable checks that the table in docs/migrating.md has the variables that are read,
 // warned about and refused. All other variables in the table must cause no warning.
 func TestRatelimitTable(t *testing.T) {
-	_, section, _ := strings.Cut(read(t, "../../docs/migrating.md"), "\n## envoyproxy/ratelimit\n")
+	_, section, _ := strings.Cut(testkit.ReadFile(t, "../../docs/migrating.md"), "\n## envoyproxy/ratelimit\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	documented := map[string]bool{}
 	known := []string{"MEMCACHE", "TRACING", "OTEL_EXPORTER_OTLP"} // names that the table shortens

@@ -30,14 +30,11 @@ func TestBinary(t *testing.T) {
 		c := exec.Command(binary, test.args...)
 		c.Stdin, c.Stdout, c.Stderr = strings.NewReader(test.stdin), &stdout, &stderr
 		err := c.Run()
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
+		if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited {
 			t.Fatal(err)
 		}
-		if code := c.ProcessState.ExitCode(); code != test.code || !strings.Contains(stdout.String(), test.stdout) ||
-			!strings.Contains(stderr.String(), test.stderr) {
-			t.Errorf("%v: exit code %d, output %q, errors %q; want %d, %q, %q", test.args, code, &stdout, &stderr, test.code, test.stdout, test.stderr)
-		}
+		got := result{stdout.String(), stderr.String(), c.ProcessState.ExitCode()}
+		wantResult(t, got, test.code, test.stdout, test.stderr)
 	}
 	t.Run("completion", func(t *testing.T) { completion(t, binary) })
 	t.Run("broken pipe", func(t *testing.T) { brokenPipe(t, binary) })
@@ -60,8 +57,8 @@ func brokenPipe(t *testing.T, binary string) {
 	var stderr bytes.Buffer
 	c := exec.Command(binary, "config", "schema")
 	c.Stdout, c.Stderr = w, &stderr
-	var exit *exec.ExitError
-	if err := c.Run(); err != nil && !errors.As(err, &exit) { // SIGPIPE may kill the program
+	err = c.Run()
+	if _, exited := errors.AsType[*exec.ExitError](err); err != nil && !exited { // SIGPIPE may kill the program
 		t.Fatal(err)
 	}
 	if stderr.Len() > 0 {

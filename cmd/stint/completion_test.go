@@ -9,16 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // completion checks the completions of real shells.
 func completion(t *testing.T, binary string) {
 	path := os.Getenv("PATH")
 	t.Setenv("PATH", filepath.Dir(binary)+string(os.PathListSeparator)+path)
-	typist, err := filepath.Abs("testdata/complete.zsh")
-	if err != nil {
-		t.Fatal(err)
-	}
+	typist := testkit.Must(filepath.Abs("testdata/complete.zsh"))(t)
 	home := t.TempDir() // a home directory without settings
 	t.Setenv("HOME", home)
 	if err := os.Symlink(binary, filepath.Join(home, "stint")); err != nil {
@@ -26,7 +25,7 @@ func completion(t *testing.T, binary string) {
 	}
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"old.yaml", "other.log"} {
-		put(t, name, "")
+		testkit.WriteFile(t, name, "")
 	}
 	tests := []struct{ line, want string }{
 		{"stint ", "serve gateway demo config simulate take peek inspect reset ban unban bans raise limits top tail why doctor completion version"},
@@ -47,7 +46,7 @@ func completion(t *testing.T, binary string) {
 		"fish": fishOffers,
 	} {
 		t.Run(shell, func(t *testing.T) {
-			script := write(t, "stint."+shell, execute(t, "", "completion", shell).stdout)
+			script := testkit.TempFile(t, "stint."+shell, execute(t, "", "completion", shell).stdout)
 			for _, test := range tests {
 				got := strings.Fields(complete(t, script, test.line))
 				files := "old.yaml other.log"
@@ -139,7 +138,7 @@ func TestCompletionOfNegatedFlag(t *testing.T) {
 
 // TestGuide checks that docs/cli.md describes every command.
 func TestGuide(t *testing.T) {
-	guide := read(t, "../../docs/cli.md")
+	guide := testkit.ReadFile(t, "../../docs/cli.md")
 	for _, line := range strings.Split(execute(t, "", "--help").stdout, "\n") {
 		name, _, ok := strings.Cut(strings.TrimPrefix(line, "  "), " ")
 		if !ok || !strings.HasPrefix(line, "  ") || name == "" || name[0] == '-' || name == "version" {

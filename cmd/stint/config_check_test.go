@@ -44,8 +44,8 @@ policies:
 `
 
 func TestCheckGood(t *testing.T) {
-	unlimited := write(t, "unlimited.yaml", "tiers: [{name: all, identity: ip, limits: unlimited}]\n")
-	routes := write(t, "routes.yaml", small+"gateway: {routes: [{upstream: http://a}, {host: [b, c], upstream: http://b}]}\n")
+	unlimited := testkit.TempFile(t, "unlimited.yaml", "tiers: [{name: all, identity: ip, limits: unlimited}]\n")
+	routes := testkit.TempFile(t, "routes.yaml", small+"gateway: {routes: [{upstream: http://a}, {host: [b, c], upstream: http://b}]}\n")
 	tests := []struct {
 		stdin string
 		path  string
@@ -112,16 +112,10 @@ func TestCheckWarnings(t *testing.T) {
 // TestCheckEnvoy checks rules for Envoy's service, in the format that serve reads.
 func TestCheckEnvoy(t *testing.T) {
 	const shop = "domain: shop\ndescriptors:\n  - {key: a, rate_limit: {unit: hour, requests_per_unit: 1}}\n"
-	directory := t.TempDir()
-	path := func(name, text string) string {
-		name = filepath.Join(directory, name)
-		put(t, name, text)
-		return name
-	}
-	good := path("good.yaml", shop)
-	wrong := path("wrong.yaml", "domain: shop\ndescriptors:\n  - key: a\n    rate_limit: {unit: fortnight, requests_per_unit: 1}\n  - {keys: b}\n")
-	twice := filepath.Dir(path("twice/a.yaml", shop))
-	path("twice/b.yaml", "domain: shop\ndescriptors:\n  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
+	good := testkit.TempFile(t, "good.yaml", shop)
+	wrong := testkit.TempFile(t, "wrong.yaml", "domain: shop\ndescriptors:\n  - key: a\n    rate_limit: {unit: fortnight, requests_per_unit: 1}\n  - {keys: b}\n")
+	twice := filepath.Dir(testkit.TempFile(t, "a.yaml", shop))
+	testkit.WriteFile(t, filepath.Join(twice, "b.yaml"), "domain: shop\ndescriptors:\n  - {key: b, rate_limit: {unit: hour, requests_per_unit: 1}}\n")
 	for name, test := range map[string]struct {
 		args           []string
 		code           int

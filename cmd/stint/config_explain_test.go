@@ -24,8 +24,7 @@ func TestExplain(t *testing.T) {
 			"--peer", "203.0.113.9"}},
 		{"explain_proxy.txt", []string{"--request", "/api/pdb/1crn", "--peer", "127.0.0.1", "--header",
 			"X-Forwarded-For: 2001:db8::7", "--header", "X-User-ID: 42"}},
-		{"explain_internal.txt", []string{"--request", "/api/pdb/1crn", "--claim", "service=billing",
-			"--peer", "unix"}},
+		{"explain_internal.txt", []string{"--request", "/api/pdb/1crn", "--claim", "service=billing", "--peer", "unix"}},
 	}
 	for _, test := range tests {
 		t.Run(test.golden, func(t *testing.T) {
@@ -95,8 +94,7 @@ func TestExplainSecret(t *testing.T) {
 		"tiers: [{name: keyed, identity: [key, session], limits: 10/1m}, {name: all, identity: ip, limits: 10/1m}]\n"
 	for _, header := range []string{"X-Key: hunter2", "Cookie: s=hunter2", "Authorization: hunter2"} {
 		for _, form := range []string{"--json=false", "--json"} {
-			got := execute(t, config, "config", "explain", "-", "--request", "/?token=hunter2",
-				"--header", header, form)
+			got := execute(t, config, "config", "explain", "-", "--request", "/?token=hunter2", "--header", header, form)
 			if got.code != exitGood || strings.Contains(got.stdout+got.stderr, "hunter2") {
 				t.Errorf("%s, %s: %+v", header, form, got)
 			}
@@ -105,10 +103,8 @@ func TestExplainSecret(t *testing.T) {
 }
 
 func TestExplainBadConfiguration(t *testing.T) {
-	got := execute(t, "tiers: [{name: all, identity: ip, limits: 10/1m, colour: red}]", "config", "explain", "-",
-		"--request", "/")
-	if want := "<stdin>:1: tiers[0].colour: "; got.code != exitBad || got.stdout != "" ||
-		!strings.HasPrefix(got.stderr, want) {
+	got := execute(t, "tiers: [{name: all, identity: ip, limits: 10/1m, colour: red}]", "config", "explain", "-", "--request", "/")
+	if want := "<stdin>:1: tiers[0].colour: "; got.code != exitBad || got.stdout != "" || !strings.HasPrefix(got.stderr, want) {
 		t.Errorf("got %+v, want 1 and %q", got, want)
 	}
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -42,8 +40,8 @@ type daemon struct {
 	pipe    *os.File     // its standard error
 	stall   sync.RWMutex // while it is locked, the log is not read
 	reading sync.WaitGroup
+	log     testkit.Buffer
 	mu      sync.Mutex
-	log     bytes.Buffer
 	address map[server.Listener]string
 	ended   chan struct{}
 }
@@ -60,10 +58,7 @@ func launchWith(t *testing.T, binary string, env []string, args ...string) *daem
 	t.Helper()
 	d := &daemon{t: t, address: map[server.Listener]string{}, states: make(chan string, 16), ended: make(chan struct{})}
 	// Not t.TempDir, because the path of a socket must be short.
-	directory, err := os.MkdirTemp("", "stint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	directory := testkit.Must(os.MkdirTemp("", "stint"))(t)
 	t.Cleanup(func() { _ = os.RemoveAll(directory) })
 	socket := filepath.Join(directory, "notify")
 	manager, err := net.ListenPacket("unixgram", socket)
@@ -95,7 +90,7 @@ func launchWith(t *testing.T, binary string, env []string, args ...string) *daem
 		d.reading.Wait()
 		_ = d.pipe.Close()
 		if t.Failed() {
-			t.Logf("log of %v:\n%s", args, d.logged())
+			t.Logf("log of %v:\n%s", args, d.log.String())
 		}
 	})
 	if got := d.state(); got != "READY=1" {
@@ -152,8 +147,8 @@ func (d *daemon) Read(p []byte) (int, error) {
 func (d *daemon) read() {
 	for lines := bufio.NewScanner(d); lines.Scan(); {
 		line := lines.Text()
-		d.mu.Lock()
 		fmt.Fprintln(&d.log, line)
+		d.mu.Lock()
 		if _, fields, ok := strings.Cut(line, "listener="); ok {
 			if name, address, ok := strings.Cut(fields, " address="); ok {
 				d.address[server.Listener(name)] = address
@@ -161,18 +156,6 @@ func (d *daemon) read() {
 		}
 		d.mu.Unlock()
 	}
-}
-
-func (d *daemon) logged() string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.log.String()
-}
-
-// waitLogged waits until the log contains text. The daemon writes its log asynchronously.
-func (d *daemon) waitLogged(text string) {
-	d.t.Helper()
-	testkit.Eventually(d.t, "logged: "+text, func() bool { return strings.Contains(d.logged(), text) })
 }
 
 // at returns the address of a listener. The daemon has logged it when it is ready, but read may not
@@ -214,11 +197,9 @@ func (d *daemon) exit() int {
 
 func (d *daemon) post(path, body string) (int, string) {
 	d.t.Helper()
-	response, err := http.Post("http://"+d.at("HTTP")+path, "application/json", strings.NewReader(body))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return readAll(d.t, response)
+	url := "http://" + d.at("HTTP") + path
+	response, text := testkit.Fetch(d.t, http.DefaultClient, http.MethodPost, url, body, "Content-Type: application/json")
+	return response.StatusCode, text
 }
 
 // get requests a path from a listener. To the admin listener, it sends the token that the daemon
@@ -238,26 +219,6 @@ func (d *daemon) get(listener server.Listener, path string) (int, string) {
 // getWith requests a path from a listener. It sends the header field unless field is "".
 func (d *daemon) getWith(listener server.Listener, path, field string) (int, string) {
 	d.t.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://"+d.at(listener)+path, nil)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	if name, value, ok := strings.Cut(field, ": "); ok {
-		request.Header.Set(name, value)
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return readAll(d.t, response)
-}
-
-func readAll(t *testing.T, response *http.Response) (int, string) {
-	t.Helper()
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response.StatusCode, string(body)
+	response, text := testkit.Fetch(d.t, http.DefaultClient, http.MethodGet, "http://"+d.at(listener)+path, "", field)
+	return response.StatusCode, text
 }

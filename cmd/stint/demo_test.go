@@ -92,11 +92,7 @@ func TestDemoOfAModel(t *testing.T) {
 			return slices.Contains([]string{"key", "user", "team", "org"}, s.Policy)
 		})
 	})
-	resp, err := http.Post(d.gateway+"/v1/chat/completions", "application/json", strings.NewReader("{}"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
+	resp, _ := testkit.Fetch(t, http.DefaultClient, http.MethodPost, d.gateway+"/v1/chat/completions", "{}", "Content-Type: application/json")
 	if resp.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("without a key: got %d, want 429", resp.StatusCode)
 	}
@@ -105,20 +101,13 @@ func TestDemoOfAModel(t *testing.T) {
 // TestDemo checks that the page is served, that all of its contents change, and that the commands
 // in the guide work.
 func TestDemo(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	// The demo chooses another port if one is in use.
 	d := startDemo(t, demoCommand{Rate: 200, Store: "memory", Listen: taken.Addr().String(), Admin: "127.0.0.1:0",
 		Incident: floodIncident})
 
-	page, err := http.Get(d.dashboard + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page.Body.Close()
+	page, _ := testkit.Fetch(t, http.DefaultClient, http.MethodGet, d.dashboard+"/", "")
 	if page.StatusCode != http.StatusOK {
 		t.Errorf("the page: got %d, want 200", page.StatusCode)
 	}
@@ -133,17 +122,12 @@ func TestDemo(t *testing.T) {
 		return len(missing) == 0 && denied > 0
 	})
 
-	testkit.Eventually(t, "the flood begins", func() bool {
-		return strings.Contains(d.out.String(), "  the flood begins\n") && strings.Contains(d.out.String(), "bin/stint ban ip:203.0.113.200 --for 10m")
-	})
+	d.out.Await(t, "  the flood begins\n")
+	d.out.Await(t, "bin/stint ban ip:203.0.113.200 --for 10m")
 	flags := []string{"--server", d.dashboard}
 	do := func(args ...string) result { return execute(t, "", append(args, flags...)...) }
-	if got := do("inspect", "user:alice", "--tier", "free", "--all"); got.code != exitGood ||
-		!strings.Contains(got.stdout, "free in api: 30/1m burst 2x") {
-		t.Errorf("inspect: %+v", got)
-	}
-	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") ||
-		!strings.Contains(got.stdout, "ok    store") {
+	wantResult(t, do("inspect", "user:alice", "--tier", "free", "--all"), exitGood, "free in api: 30/1m burst 2x", "")
+	if got := do("doctor"); !strings.Contains(got.stdout, "ok    server") || !strings.Contains(got.stdout, "ok    store") {
 		t.Errorf("doctor: %+v", got)
 	}
 }
@@ -155,31 +139,23 @@ func TestDemoOutage(t *testing.T) {
 	answers := func(degraded bool) {
 		t.Helper()
 		testkit.EventuallyNil(t, fmt.Sprintf("an answer, degraded: %t", degraded), func() error {
-			r, err := http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := testkit.Must(http.NewRequest(http.MethodGet, d.gateway+"/api/pdb/4hhb", nil))(t)
 			r.Header.Set("X-Service", "test") // practically unlimited
 			got, err := http.DefaultClient.Do(r)
 			if err != nil {
 				return err
 			}
 			got.Body.Close()
-			if mark := got.Header.Get("X-RateLimit-Degraded"); got.StatusCode != http.StatusOK ||
-				(mark != "") != degraded {
+			if mark := got.Header.Get("X-RateLimit-Degraded"); got.StatusCode != http.StatusOK || (mark != "") != degraded {
 				return fmt.Errorf("got %d, degraded %q", got.StatusCode, mark)
 			}
 			return nil
 		})
 	}
-	said := func(what string) {
-		t.Helper()
-		testkit.Eventually(t, what, func() bool { return strings.Contains(d.out.String(), what) })
-	}
-	said("Incident   at ")
-	said(d.dashboard + "/#/overview")
-	said("  Redis is down\n")
+	d.out.Await(t, "Incident   at ")
+	d.out.Await(t, d.dashboard+"/#/overview")
+	d.out.Await(t, "  Redis is down\n")
 	answers(true)
-	said("  Redis is back\n")
+	d.out.Await(t, "  Redis is back\n")
 	answers(false)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -42,8 +43,7 @@ func examine(t *testing.T, code int, args ...string) map[string]finding {
 
 func wantFinding(t *testing.T, found map[string]finding, name, result, text, fix string) {
 	t.Helper()
-	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) ||
-		!strings.Contains(got.Fix, fix) {
+	if got := found[name]; got.Result != result || !strings.Contains(got.Found, text) || !strings.Contains(got.Fix, fix) {
 		t.Errorf("%s: got %+v; want %s, %q, %q", name, got, result, text, fix)
 	}
 }
@@ -141,8 +141,7 @@ func TestDoctorServer(t *testing.T) {
 	}
 	found = examine(t, exitBad, "--server", state(func(s *control.State) {
 		s.Config.Sources[0].Error = "stint.yaml:3: wrong\nmore"
-		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{
-			"it may evict"}
+		s.Store.Name, s.Store.Up, s.Store.LastError, s.Store.Warnings = "redis://a", false, "refused", []string{"it may evict"}
 		s.Store.Outage = &observe.Outage{Is: "is out of memory", Error: "OOM", Fix: "Raise it."}
 		s.Alerts = []observe.Alert{{Name: "StoreDown", State: "firing", Severity: "page", Summary: "It is down."}}
 	}))
@@ -156,7 +155,7 @@ func TestDoctorServer(t *testing.T) {
 	found = examine(t, exitBad, "--server", closed.URL, "--config", "none.yaml")
 	wantFinding(t, found, "policies", resultFail, "none.yaml: no such file or directory",
 		"stint config check none.yaml")
-	broken := write(t, "broken.yaml", "tiers: []\npolices: []\n")
+	broken := testkit.TempFile(t, "broken.yaml", "tiers: []\npolices: []\n")
 	found = examine(t, exitBad, "--server", closed.URL, "--config", broken)
 	wantFinding(t, found, "policies", resultFail, "(and 1 more)", "stint config check "+broken)
 	wantFinding(t, examine(t, exitBad, "--server", closed.URL), "server", resultFail, "no stint server at", "stint serve")
@@ -186,8 +185,7 @@ func TestDoctorHealthyRedis(t *testing.T) {
 			t.Errorf("left behind: %s with a TTL of %s", key, ttl)
 		}
 	}
-	got := execute(t, "", "doctor", "--store", redis.URL())
-	if !strings.Contains(got.stdout, "ok    eviction     noeviction\n") {
+	if got := execute(t, "", "doctor", "--store", redis.URL()); !strings.Contains(got.stdout, "ok    eviction     noeviction\n") {
 		t.Errorf("got %s", got.stdout)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestGatewayRoutes checks the routes that the flags name.
@@ -32,21 +33,19 @@ func TestGatewayRoutes(t *testing.T) {
 	}
 }
 
+// certificateOf returns the certificate of a server.
+func certificateOf(s *httptest.Server) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+}
+
 // TestUpstreamCA trusts an upstream whose certificate the system does not trust.
 func TestUpstreamCA(t *testing.T) {
 	upstream := httptest.NewTLSServer(http.NotFoundHandler())
 	defer upstream.Close()
-	file := write(t, "ca.pem", string(
-		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: upstream.Certificate().Raw})))
-	config, err := (&gatewayCommand{UpstreamCA: file}).tls()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.TempFile(t, "ca.pem", certificateOf(upstream))
+	config := testkit.Must((&gatewayCommand{UpstreamCA: file}).tls())(t)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
 	defer client.CloseIdleConnections()
-	response, err := client.Get(upstream.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Must(client.Get(upstream.URL))(t)
 	response.Body.Close()
 }

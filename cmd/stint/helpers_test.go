@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"flag"
 	"os"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -39,10 +38,23 @@ type result struct {
 func execute(t *testing.T, stdin string, args ...string) result {
 	t.Helper()
 	t.Setenv("COLUMNS", "100")
+	return executeOn(&system{Stdin: strings.NewReader(stdin), Build: build()}, args...)
+}
+
+// executeOn runs a command on a system, whose output it replaces.
+func executeOn(s *system, args ...string) result {
 	var stdout, stderr bytes.Buffer
-	s := &system{Stdin: strings.NewReader(stdin), Stdout: &stdout, Stderr: &stderr, Build: build()}
+	s.Stdout, s.Stderr = &stdout, &stderr
 	code := s.report(run(s, args))
 	return result{stdout.String(), stderr.String(), code}
+}
+
+// wantResult checks the exit code, and that the output and the errors have the texts.
+func wantResult(t *testing.T, got result, code int, stdout, stderr string) {
+	t.Helper()
+	if got.code != code || !strings.Contains(got.stdout, stdout) || !strings.Contains(got.stderr, stderr) {
+		t.Errorf("exit code %d, output %q, errors %q; want %d, %q, %q", got.code, got.stdout, got.stderr, code, stdout, stderr)
+	}
 }
 
 func build() *debug.BuildInfo {
@@ -55,33 +67,5 @@ func build() *debug.BuildInfo {
 			{Key: "vcs.time", Value: "2026-01-02T03:04:05Z"},
 			{Key: "vcs.modified", Value: "true"},
 		},
-	}
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-// write writes a file in a new directory, and returns its path.
-func write(t *testing.T, name, text string) string {
-	t.Helper()
-	name = filepath.Join(t.TempDir(), name)
-	put(t, name, text)
-	return name
-}
-
-// put writes a file, and creates its directory if necessary.
-func put(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

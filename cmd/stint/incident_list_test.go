@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // incidentText describes an incident, and what operators see of it. "…" stands for any text.
@@ -99,7 +100,7 @@ func incidentTable() string {
 // it writes the table.
 func TestIncidentTable(t *testing.T) {
 	const page, begin, end = "../../docs/troubleshooting.md", "<!-- incidents -->\n", "<!-- end of incidents -->\n"
-	head, rest, ok := strings.Cut(read(t, page), begin)
+	head, rest, ok := strings.Cut(testkit.ReadFile(t, page), begin)
 	table, tail, closed := strings.Cut(rest, end)
 	if !ok || !closed {
 		t.Fatalf("%s has no table between %q and %q", page, begin, end)

@@ -35,8 +35,7 @@ type play struct {
 }
 
 // usualLimits are limits that the usual traffic does not reach.
-const usualLimits = "bans: {after: 0}\ntiers:\n" +
-	"  - {name: users, identity: user, limits: 100000/1h}\n  - {name: anonymous, identity: ip, limits: 100000/1h}\n"
+var usualLimits = fmt.Sprintf(tightLimits, "100000/1h")
 
 // tightLimits is a format for usualLimits with other limits for callers that are not signed in.
 const tightLimits = "bans: {after: 0}\ntiers:\n" +
@@ -115,7 +114,7 @@ var plays = map[string]func(t *testing.T) play{
 	"A limit is lowered": func(t *testing.T) play {
 		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
 			for _, file := range s.files {
-				put(s.t, file, patience+strings.Replace(usualLimits, "100000/1h", "2/1h", 1))
+				testkit.WriteFile(s.t, file, patience+strings.Replace(usualLimits, "100000/1h", "2/1h", 1))
 			}
 		}}
 	},
@@ -134,7 +133,7 @@ var plays = map[string]func(t *testing.T) play{
 		}}
 	},
 	"A configuration is invalid": func(t *testing.T) play {
-		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { put(s.t, s.files[0], "teirs: []\n") }}
+		return play{url: redistest.Start(t).URL(), begins: func(s *scene) { testkit.WriteFile(s.t, s.files[0], "teirs: []\n") }}
 	},
 	"An expired certificate is rolled out": func(t *testing.T) play {
 		r := redistest.StartTLS(t)
@@ -143,7 +142,7 @@ var plays = map[string]func(t *testing.T) play{
 		mine, secret := filepath.Join(directory, "cert.pem"), filepath.Join(directory, "key.pem")
 		roll := func(cert, key string) {
 			for to, from := range map[string]string{mine: cert, secret: key} {
-				put(t, to, read(t, from))
+				testkit.WriteFile(t, to, testkit.ReadFile(t, from))
 			}
 		}
 		roll(cert, key)
@@ -152,7 +151,7 @@ var plays = map[string]func(t *testing.T) play{
 	},
 	"Processes have different configurations": func(t *testing.T) play {
 		return play{url: redistest.Start(t).URL(), begins: func(s *scene) {
-			put(s.t, s.files[1], patience+fmt.Sprintf(tightLimits, "7/1h"))
+			testkit.WriteFile(s.t, s.files[1], patience+fmt.Sprintf(tightLimits, "7/1h"))
 		}}
 	},
 	"A process hangs": func(t *testing.T) play {
@@ -167,11 +166,7 @@ func crowd(n int) string { return fmt.Sprintf(`"peer": "198.18.%d.%d"`, n/256, n
 // send sends commands on one connection, which keeps its permissions when the password changes.
 func send(t *testing.T, r *redistest.Server, commands ...string) {
 	t.Helper()
-	conn, err := net.Dial("tcp", r.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := testkit.Opened(net.Dial("tcp", r.Addr()))(t)
 	answers := bufio.NewReader(conn)
 	for _, command := range commands {
 		if _, err := fmt.Fprintf(conn, "%s\r\n", command); err != nil {
@@ -238,7 +233,7 @@ func stage(t *testing.T, browser *browsertest.Browser, binary string, p play, ou
 	if !outage {
 		p.limits = patience + p.limits
 	}
-	s := &scene{t: t, play: p, files: [2]string{write(t, "stint.yaml", p.limits), write(t, "stint.yaml", p.limits)}}
+	s := &scene{t: t, play: p, files: [2]string{testkit.TempFile(t, "stint.yaml", p.limits), testkit.TempFile(t, "stint.yaml", p.limits)}}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(s.log.String())
@@ -305,12 +300,8 @@ type sceneState struct {
 
 func (s *scene) state() (got sceneState) {
 	s.t.Helper()
-	response, err := http.Get(s.admin + "/api/state")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(&got); err != nil {
+	_, text := testkit.Fetch(s.t, http.DefaultClient, http.MethodGet, s.admin+"/api/state", "")
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
 		s.t.Fatal(err)
 	}
 	return got

@@ -5,12 +5,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
 // TestLimits runs the limits commands and raise on a server.
 func TestLimits(t *testing.T) {
-	token := write(t, "tokens", "alice: token-of-alice-and-more\n")
+	token := testkit.TempFile(t, "tokens", "alice: token-of-alice-and-more\n")
 	where := "http://" + serving(t, server.Config{Policies: example, AdminTokens: token})
 	stdin := ""
 	do := func(args ...string) result {
@@ -75,22 +76,19 @@ func TestLimits(t *testing.T) {
 	}
 
 	// Other commands read the exported file, too.
-	file := write(t, "overrides.jsonl", exported.stdout)
+	file := testkit.TempFile(t, "overrides.jsonl", exported.stdout)
 	want(execute(t, "", "config", "explain", example, "--request", "POST /api/simulation/start", "--claim", "user=42",
 		"--claim", "plan=free", "--overrides", file), exitGood,
 		"user:42:simulation: an override instead of 10/1m, until Thu 2099-12-31 18:00", "by alice: TICKET-7")
-	log := write(t, "access.log", "")
-	want(execute(t, "", "simulate", "--config", example, "--overrides", write(t, "wrong.jsonl",
+	log := testkit.TempFile(t, "access.log", "")
+	want(execute(t, "", "simulate", "--config", example, "--overrides", testkit.TempFile(t, "wrong.jsonl",
 		strings.Replace(exported.stdout, "simulation", "simulatio", 1)), log), exitUsage,
 		`unknown policy or tier "simulatio"; want`)
 }
 
 // TestUntil checks that a day means the midnight at its end, in the local time zone.
 func TestUntil(t *testing.T) {
-	berlin, err := time.LoadLocation("Europe/Berlin")
-	if err != nil {
-		t.Fatal(err)
-	}
+	berlin := testkit.Must(time.LoadLocation("Europe/Berlin"))(t)
 	now := time.Date(2026, 10, 21, 15, 4, 5, 6, berlin) // a Wednesday
 	for text, want := range map[string]string{
 		"friday":               "2026-10-24T00:00:00+02:00",

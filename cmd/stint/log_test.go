@@ -22,7 +22,7 @@ import (
 func launchLogging(t *testing.T, binary string) *daemon {
 	t.Helper()
 	upstream := "http://" + launch(t, binary, "serve", "--http", "127.0.0.1:0").at(server.HTTP)
-	config := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: unlimited}\n")
+	config := testkit.TempFile(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: unlimited}\n")
 	return launch(t, binary, "gateway", "--listen", "127.0.0.1:0", "--upstream", upstream, "--config", config,
 		"--access-log-query")
 }
@@ -35,10 +35,7 @@ func (d *daemon) dropped() int64 {
 	_, text := d.get(server.Admin, "/metrics")
 	_, text, _ = strings.Cut(text, "\nstint_log_dropped_total ")
 	text, _, _ = strings.Cut(text, "\n")
-	n, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		d.t.Fatal(err)
-	}
+	n := testkit.Must(strconv.ParseFloat(text, 64))(d.t)
 	return int64(n)
 }
 
@@ -88,10 +85,10 @@ func stalledLog(t *testing.T, binary string) {
 	stalled = false
 
 	testkit.Eventually(t, "the log says how many are missing", func() bool {
-		return droppedRecords.MatchString(d.logged())
+		return droppedRecords.MatchString(d.log.String())
 	})
 	d.get(server.HTTP, "/livez?last")
-	testkit.Eventually(t, "later requests are logged", func() bool { return strings.Contains(d.logged(), "query=last ") })
+	d.log.Await(t, "query=last ")
 	missing := d.dropped()
 	d.stall.Lock()
 	stalled = true

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/internal/tlsfiles"
 	"github.com/stint-limiter/stint/internal/xdstest"
 	"github.com/stint-limiter/stint/server"
@@ -47,7 +48,7 @@ func inGateway(control, redis, cert, key string) []string {
 // machine must not change the exact counts of these tests.
 func patientConfig(t *testing.T) (flag string) {
 	t.Helper()
-	return "--config=" + write(t, "stint.yaml",
+	return "--config=" + testkit.TempFile(t, "stint.yaml",
 		"failure: {budget: 5s}\ntiers: [{name: all, identity: everyone, limits: 100000/1h}]\n")
 }
 
@@ -75,11 +76,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 	env := inGateway(address, redis.Addr(), cert, key)
 	first := launchWith(t, binary, env, patientConfig(t))
 	client := func(d *daemon, config *tls.Config) rlsv3.RateLimitServiceClient {
-		conn, err := grpc.NewClient(d.at(server.GRPC), grpc.WithTransportCredentials(credentials.NewTLS(config)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
+		conn := testkit.Opened(grpc.NewClient(d.at(server.GRPC), grpc.WithTransportCredentials(credentials.NewTLS(config))))(t)
 		return rlsv3.NewRateLimitServiceClient(conn)
 	}
 	envoy := client(first, secure)
@@ -153,7 +150,7 @@ func inEnvoyGateway(t *testing.T, stint string) {
 			t.Errorf("/metrics is %d and has no %s of %s", is, name, want)
 		}
 	}
-	if !strings.Contains(body, "stint_decisions_total") || strings.Contains(first.logged(), "unsupported setting") {
-		t.Errorf("stint's own metrics are missing, or there is a warning: %s", first.logged())
+	if !strings.Contains(body, "stint_decisions_total") || strings.Contains(first.log.String(), "unsupported setting") {
+		t.Errorf("stint's own metrics are missing, or there is a warning: %s", first.log.String())
 	}
 }

@@ -96,7 +96,7 @@ func TestCustomary(t *testing.T) {
 // TestStandardOutputFails checks that write errors are reported, except if the reader has closed
 // the pipe.
 func TestStandardOutputFails(t *testing.T) {
-	good := write(t, "small.yaml", small)
+	good := testkit.TempFile(t, "small.yaml", small)
 	tests := []struct {
 		err    error
 		args   []string
@@ -114,8 +114,7 @@ func TestStandardOutputFails(t *testing.T) {
 		code := s.report(run(s, test.args))
 		got := strings.ReplaceAll(stderr.String(), syscall.ENOSPC.Error(), "disk full")
 		if code != test.code || got != test.stderr {
-			t.Errorf("%v, %v: exit code %d, errors %q; want %d, %q", test.args, test.err, code, got,
-				test.code, test.stderr)
+			t.Errorf("%v, %v: exit code %d, errors %q; want %d, %q", test.args, test.err, code, got, test.code, test.stderr)
 		}
 	}
 }
@@ -125,10 +124,9 @@ type broken struct{ err error }
 func (b broken) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", b.err) }
 
 func TestStandardInputFails(t *testing.T) {
-	var stderr strings.Builder
-	s := &system{Stdin: iotest.ErrReader(errors.New("unplugged")), Stderr: &stderr}
-	code := s.report(run(s, []string{"config", "explain", "-", "--request", "/"}))
-	if want := "stint: <stdin>: unplugged\n"; code != exitBad || stderr.String() != want {
-		t.Errorf("exit code %d, errors %q; want 1, %q", code, stderr.String(), want)
+	s := &system{Stdin: iotest.ErrReader(errors.New("unplugged"))}
+	got := executeOn(s, "config", "explain", "-", "--request", "/")
+	if want := (result{stderr: "stint: <stdin>: unplugged\n", code: exitBad}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

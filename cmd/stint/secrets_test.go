@@ -9,6 +9,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/redistest"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -19,7 +20,7 @@ func secretsBinary(t *testing.T, binary string) {
 	redis := redistest.Start(t)
 	redis.CLI(t, "CONFIG", "SET", "requirepass", password)
 	url := strings.Replace(redis.URL(), "redis://", "redis://:"+password+"@", 1)
-	file := write(t, "webhook", "https://hooks.example/"+hook+"\n")
+	file := testkit.TempFile(t, "webhook", "https://hooks.example/"+hook+"\n")
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -37,12 +38,12 @@ func secretsBinary(t *testing.T, binary string) {
 		"of=--alert-webhook-file",
 		"store=redis://:xxxxx@" + redis.Addr(),
 	} {
-		d.waitLogged(want)
+		d.log.Await(t, want)
 	}
 	if !strings.Contains(said, `"name": "redis://:xxxxx@`+redis.Addr()+`"`) {
 		t.Error("/config does not say which store it is")
 	}
-	if strings.Contains(said+d.logged(), "KwxQ") {
+	if strings.Contains(said+d.log.String(), "KwxQ") {
 		t.Error("a secret is served or logged")
 	}
 }
@@ -61,7 +62,7 @@ func TestNoPasswordInErrors(t *testing.T) {
 			"http://:PW@127.0.0.1:1", "user:PW@127.0.0.1:1", "redis://PW@127.0.0.1:1",
 		} {
 			url := strings.Replace(form, "PW", password, 1)
-			config := write(t, "stint.yaml", "store: {url: '"+url+"'}\n"+small)
+			config := testkit.TempFile(t, "stint.yaml", "store: {url: '"+url+"'}\n"+small)
 			// Run a quarter of the commands for each URL, and each command for a quarter of the
 			// URLs.
 			tried++
@@ -95,44 +96,41 @@ func TestNoPasswordInErrors(t *testing.T) {
 func TestNothingUnescaped(t *testing.T) {
 	const hostile = "a\x1b[31mb\x1b]0;owned\x07\u009b2J\u202ec\r\x7f\xff"
 	redis := redistest.Start(t)
-	if got := execute(t, "", "ban", "user:"+hostile, "--store", redis.URL(), "--limit", "1/1m"); got.code != exitGood {
-		t.Fatalf("%+v", got)
-	}
+	wantResult(t, execute(t, "", "ban", "user:"+hostile, "--store", redis.URL(), "--limit", "1/1m"), exitGood, "", "")
 	url := answering(t, map[string]any{
-		"/api/subject": control.Subject{
-			Named: control.Named{Subject: hostile}, Limits: []control.Limit{
-				{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
-		"/api/bans": map[string]any{"bans": []control.Ban{{Banned: driver.Banned{Subject: hostile}, Ref: hostile}}},
-		"/api/top": map[string]any{
-			"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
-		"/api/violations": map[string]any{
-			"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
+		"/api/subject": control.Subject{Named: control.Named{Subject: hostile}, Limits: []control.Limit{
+			{Tier: hostile, Policy: hostile, Scope: hostile, Limit: hostile, Algorithm: "sliding"}}},
+		"/api/bans":       map[string]any{"bans": []control.Ban{{Banned: driver.Banned{Subject: hostile}, Ref: hostile}}},
+		"/api/top":        map[string]any{"top": []map[string]any{{"subject": hostile, "policy": hostile, "denied": 1}}},
+		"/api/violations": map[string]any{"violations": []map[string]any{{"subject": hostile, "reason": hostile, "tier": hostile}}},
 		"/api/take": control.TakeResult{Named: control.Named{Subject: hostile},
 			Limits: []control.Limit{{Tier: hostile, Limit: hostile}}},
 		"/api/state": map[string]any{"version": hostile, "store": map[string]any{"name": hostile},
 			"alerts": []map[string]any{{"name": hostile, "state": "firing"}}},
 		"/readyz": map[string]any{},
 	})
-	server, store := []string{"--server", url}, []string{"--store", redis.URL(), "--limit", "1/1m"}
+	var commands [][]string
 	for _, args := range [][]string{
-		append([]string{"inspect", "x", "--tier", "\x1b[31m"}, server...),
-		append([]string{"inspect", hostile, "--tier", hostile}, server...), append([]string{"inspect", "x"}, server...),
-		append([]string{"inspect", "x", "--all", "--json"}, server...), append([]string{"bans"}, server...),
-		append([]string{"bans", "--json"}, server...),
-		append([]string{"top", "--once"}, server...), append([]string{"top", "--once", "--json"}, server...),
-		append([]string{"take", "x"}, server...), append([]string{"doctor"}, server...),
-		append([]string{"doctor", "--json"}, server...), append([]string{"tail"}, server...),
-		append([]string{"bans"}, store...), append([]string{"bans", "--json"}, store...),
-		append([]string{"inspect", "user:" + hostile}, store...), append([]string{"take", hostile}, store...),
-		append([]string{"take", hostile, "--json"}, store...), append([]string{"reset", hostile}, store...),
-		append([]string{"unban", hostile}, store...),
+		{"inspect", "x", "--tier", "\x1b[31m"}, {"inspect", hostile, "--tier", hostile}, {"inspect", "x"},
+		{"inspect", "x", "--all", "--json"}, {"bans"}, {"bans", "--json"}, {"top", "--once"}, {"top", "--once", "--json"},
+		{"take", "x"}, {"doctor"}, {"doctor", "--json"}, {"tail"},
+	} {
+		commands = append(commands, append(args, "--server", url))
+	}
+	for _, args := range [][]string{
+		{"bans"}, {"bans", "--json"}, {"inspect", "user:" + hostile}, {"take", hostile}, {"take", hostile, "--json"},
+		{"reset", hostile}, {"unban", hostile},
+	} {
+		commands = append(commands, append(args, "--store", redis.URL(), "--limit", "1/1m"))
+	}
+	for _, args := range append(commands, [][]string{
 		{hostile}, {"bans", hostile}, {"bans", "--" + hostile}, {"bans", "--server", hostile},
 		{"bans", "--store", hostile}, {"bans", "--token-file", hostile}, {"top", "--by", hostile},
 		{"config", "check", hostile}, {"config", "explain", example, "--request", "/" + hostile},
 		{"config", "explain", example, "--request", "/", "--claim", "user=" + hostile}, {"serve", "--config", hostile},
 		{"serve", "--log-level", hostile}, {"gateway", "--upstream", hostile},
 		{"simulate", "--config", hostile, hostile},
-	} {
+	}...) {
 		got := execute(t, "tiers:\n  - {name: '"+"\u202e"+"'}\n", args...)
 		for _, text := range []string{got.stdout, got.stderr} {
 			if i := strings.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {

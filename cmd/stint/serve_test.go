@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/server"
 )
@@ -44,7 +45,7 @@ func TestStoreFlag(t *testing.T) {
 // TestAlertFlags sets thresholds, and a webhook from a file.
 func TestAlertFlags(t *testing.T) {
 	f := daemonFlags{Alert: []string{"BlockedShare=0.2", "StoreDown=0", "Spike=off"},
-		WebhookIn: write(t, "webhook", "  https://hooks.example/1\n")}
+		WebhookIn: testkit.TempFile(t, "webhook", "  https://hooks.example/1\n")}
 	c, err := f.observe()
 	want := observe.AlertConfig{Webhook: "https://hooks.example/1",
 		Thresholds: map[string]float64{"BlockedShare": 0.2, "StoreDown": 0, "Spike": math.Inf(1)}}
@@ -58,9 +59,9 @@ func TestAlertFlags(t *testing.T) {
 func TestDaemonMistakes(t *testing.T) {
 	const secret = "KwxQ"
 	t.Setenv(redisEnv, "")
-	limited := write(t, "limited.yaml", small)
-	routed := write(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
-	badHook := write(t, "webhook", "hooks.example/"+secret)
+	limited := testkit.TempFile(t, "limited.yaml", small)
+	routed := testkit.TempFile(t, "routed.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\ngateway: {routes: [{upstream: 'http://a:70000'}]}\n")
+	badHook := testkit.TempFile(t, "webhook", "hooks.example/"+secret)
 	busy := httptest.NewServer(nil)
 	defer busy.Close()
 	taken := busy.Listener.Addr().String()
@@ -131,13 +132,13 @@ func daemons(t *testing.T, binary string) {
 
 // serveSignals checks that a daemon reloads on SIGHUP, and ends on SIGTERM.
 func serveSignals(t *testing.T, binary string) {
-	file := write(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
+	file := testkit.TempFile(t, "stint.yaml", "tiers:\n  - {name: all, identity: ip, limits: 3/1h}\n")
 	const question = `{"method":"GET","path":"/","peer":"192.0.2.1"}`
 	d := launch(t, binary, "serve", "--config", file, "--http", "127.0.0.1:0", "--drain", "0s")
 
 	replace := func(text string) {
 		t.Helper()
-		put(t, file, text)
+		testkit.WriteFile(t, file, text)
 		d.signal(syscall.SIGHUP)
 		if a, b := d.state(), d.state(); a != "RELOADING=1" || b != "READY=1" {
 			t.Errorf("notified %q and %q, want that it was reloading and is ready", a, b)
@@ -154,7 +155,7 @@ func serveSignals(t *testing.T, binary string) {
 	if _, body := d.post("/v1/take", question); !strings.Contains(body, `"max":4`) {
 		t.Errorf("got %s, want a limit of 4 after a broken change", body)
 	}
-	d.waitLogged("the configuration was refused; the last good version stays in force")
+	d.log.Await(t, "the configuration was refused; the last good version stays in force")
 	if _, body := d.get(server.Admin, "/config"); !strings.Contains(body, file+":") {
 		t.Errorf("got %s, want the mistake", body)
 	}
@@ -180,7 +181,7 @@ func secondSignal(t *testing.T, binary string) {
 		t.Errorf("liveness: got %d, want 200", status)
 	}
 	d.signal(syscall.SIGTERM)
-	if code := d.exit(); code != exitBad || !strings.Contains(d.logged(), "stopped immediately by a second signal") {
-		t.Errorf("exit code %d, logged %s", code, d.logged())
+	if code := d.exit(); code != exitBad || !strings.Contains(d.log.String(), "stopped immediately by a second signal") {
+		t.Errorf("exit code %d, logged %s", code, d.log.String())
 	}
 }

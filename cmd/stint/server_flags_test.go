@@ -2,13 +2,13 @@ package main
 
 import (
 	"context"
-	"encoding/pem"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -23,10 +23,7 @@ func serving(t *testing.T, c server.Config) string {
 func startServer(t *testing.T, c server.Config) *server.Server {
 	t.Helper()
 	c.Admin = "127.0.0.1:0"
-	s, err := server.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(server.New(c))(t)
 	if err := s.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +46,7 @@ func TestServerTLS(t *testing.T) {
 	named := httptest.NewTLSServer(nil) // its certificate is not for localhost
 	defer named.Close()
 	_, port, _ := strings.Cut(named.Listener.Addr().String(), ":")
-	namedCert := write(t, "named.pem",
-		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: named.Certificate().Raw})))
+	namedCert := testkit.TempFile(t, "named.pem", certificateOf(named))
 	gone := httptest.NewServer(nil)
 	gone.Close()
 	for name, test := range map[string]struct {
@@ -78,9 +74,7 @@ func TestServerTLS(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if test.found == "" {
 				wantFinding(t, examine(t, exitGood, test.args...), "server", resultOK, "ready", "")
-				if got := execute(t, "", append([]string{"top", "--once"}, test.args...)...); got.code != exitGood {
-					t.Errorf("exit code %d, errors %q; want 0", got.code, got.stderr)
-				}
+				wantResult(t, execute(t, "", append([]string{"top", "--once"}, test.args...)...), exitGood, "", "")
 				return
 			}
 			fix := "stint serve"
@@ -89,11 +83,8 @@ func TestServerTLS(t *testing.T) {
 			}
 			wantFinding(t, examine(t, exitBad, test.args...), "server", resultFail, test.found, fix)
 			got := execute(t, "", append([]string{"bans"}, test.args...)...)
-			if got.code != exitUnreachable || !strings.Contains(got.stderr, test.found) ||
-				!strings.Contains(got.stderr, test.flags) {
-				t.Errorf("exit code %d, errors %q; want %d, %q, %q", got.code, got.stderr, exitUnreachable,
-					test.found, test.flags)
-			}
+			wantResult(t, got, exitUnreachable, "", test.found)
+			wantResult(t, got, exitUnreachable, "", test.flags)
 		})
 	}
 

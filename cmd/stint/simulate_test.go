@@ -32,16 +32,13 @@ const (
 // simulated makes the test run in a directory with a log, two configurations and the golden files.
 func simulated(t *testing.T) {
 	t.Helper()
-	goldens, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	goldens := testkit.Must(filepath.Abs("testdata"))(t)
 	t.Chdir(t.TempDir())
 	if err := os.Symlink(goldens, "testdata"); err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{"access.log": smallLog, "tight.yaml": tight, "loose.yaml": loose} {
-		put(t, name, text)
+		testkit.WriteFile(t, name, text)
 	}
 }
 
@@ -74,7 +71,7 @@ func TestSimulate(t *testing.T) {
 // TestSimulateLeavesNoPage checks that a replay that fails does not change an existing page.
 func TestSimulateLeavesNoPage(t *testing.T) {
 	simulated(t)
-	page := write(t, "old.html", "old")
+	page := testkit.TempFile(t, "old.html", "old")
 	got := execute(t, "", "simulate", "--config", "tight.yaml", "--html", page, "no.log")
 	if old, err := os.ReadFile(page); got.code != exitBad || err != nil || string(old) != "old" {
 		t.Errorf("exit code %d, errors %q; the page has %q, %v", got.code, got.stderr, old, err)
@@ -156,7 +153,7 @@ func TestSimulateUnreadable(t *testing.T) {
 		"access.log")
 	const want = "The log is partly unreadable: 1 of 7 lines (14.3%) could not be read"
 	if got.code != exitMalformed || !strings.HasPrefix(got.stdout, "{\n  \"warning\": \""+want) ||
-		!strings.Contains(read(t, "page.html"), `<p class="lead">`+want) {
+		!strings.Contains(testkit.ReadFile(t, "page.html"), `<p class="lead">`+want) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // patient is the query of a Redis URL for tests, because connecting may take long on a busy
@@ -22,7 +23,7 @@ func TestStoreTLS(t *testing.T) {
 	cert, key := redis.CertificateFiles()
 	missing := filepath.Join(t.TempDir(), "none.pem")
 	inURL := redis.URL() + "?" + url.Values{"ca_file": {cert}, "cert_file": {cert}, "key_file": {key}}.Encode()
-	file := write(t, "stint.yaml", fmt.Sprintf("store: {ca_file: %q, cert_file: %q, key_file: %q}\n"+
+	file := testkit.TempFile(t, "stint.yaml", fmt.Sprintf("store: {ca_file: %q, cert_file: %q, key_file: %q}\n"+
 		"tiers:\n  - {name: all, identity: ip, limits: 10/1m}\n", cert, cert, key))
 	limit := []string{"--limit", "10/1m"}
 	flags := []string{"--store-ca", cert, "--store-cert", cert, "--store-key", key}
@@ -53,9 +54,7 @@ func TestStoreTLS(t *testing.T) {
 			if test.store != "" {
 				args = append(args, "--store", test.store)
 			}
-			if got := execute(t, "", args...); got.code != test.code || !strings.Contains(got.stderr, test.stderr) {
-				t.Errorf("exit code %d, errors %q; want %d, %q", got.code, got.stderr, test.code, test.stderr)
-			}
+			wantResult(t, execute(t, "", args...), test.code, "", test.stderr)
 		})
 	}
 

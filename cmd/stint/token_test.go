@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/server"
 )
 
@@ -20,13 +21,13 @@ const bansByHand = "bans: {after: 0}\ntiers:\n  - {name: all, identity: ip, limi
 func tokenBinary(t *testing.T, binary string) {
 	t.Setenv(xdgEnv, t.TempDir())
 	path := filepath.Join(os.Getenv(xdgEnv), "stint", tokenName)
-	config := write(t, "stint.yaml", bansByHand)
+	config := testkit.TempFile(t, "stint.yaml", bansByHand)
 	start := func() *daemon {
 		t.Helper()
 		return launch(t, binary, "serve", "--config", config, "--http", "127.0.0.1:0", "--drain", "0s")
 	}
 	d := start()
-	text := read(t, path)
+	text := testkit.ReadFile(t, path)
 	token := strings.TrimSpace(text)
 	for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm() != want {
@@ -34,8 +35,8 @@ func tokenBinary(t *testing.T, binary string) {
 		}
 	}
 	url := "http://" + d.at(server.Admin)
-	if d.waitLogged("file=" + path); strings.Contains(d.logged(), token) {
-		t.Errorf("logged %s\nwant the file and not the token", d.logged())
+	if d.log.Await(t, "file="+path); strings.Contains(d.log.String(), token) {
+		t.Errorf("logged %s\nwant the file and not the token", d.log.String())
 	}
 	for path, want := range map[string]int{"/livez": 200, "/api/state": 401} {
 		if status, _ := d.getWith(server.Admin, path, ""); status != want {
@@ -45,23 +46,21 @@ func tokenBinary(t *testing.T, binary string) {
 	if status, body := d.get(server.Admin, "/metrics"); status != 200 {
 		t.Errorf("/metrics with it: got %d, %s", status, body)
 	}
-	if got := execute(t, "", "ban", "ip:192.0.2.1", "--yes", "--server", url); got.code != exitGood {
-		t.Errorf("ban: got %+v", got)
-	}
-	d.waitLogged(`msg=audit who="line 1 of admin-token" what="ban for 1h"`)
+	wantResult(t, execute(t, "", "ban", "ip:192.0.2.1", "--yes", "--server", url), exitGood, "", "")
+	d.log.Await(t, `msg=audit who="line 1 of admin-token" what="ban for 1h"`)
 
 	// Another daemon uses the same token, and makes a file that others can read private.
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	other := start()
-	if read(t, path) != text {
+	if testkit.ReadFile(t, path) != text {
 		t.Error("the token has changed")
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("got %v, %v", info.Mode(), err)
 	}
-	other.waitLogged("was readable by other users of this machine")
+	other.log.Await(t, "was readable by other users of this machine")
 
 	t.Setenv(xdgEnv, t.TempDir())
 	if got := execute(t, "", "bans", "--server", url); got.code != exitUnreachable ||
@@ -70,7 +69,7 @@ func tokenBinary(t *testing.T, binary string) {
 	}
 
 	// The error says what to do if the token cannot be stored.
-	nowhere := filepath.Join(write(t, "file", ""), "state")
+	nowhere := filepath.Join(testkit.TempFile(t, "file", ""), "state")
 	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--state-dir",
 		nowhere); got.code != exitBad || !strings.HasSuffix(got.stderr,
 		"; want a writable directory in --state-dir, a file of tokens in --admin-token-file, or --no-admin-token\n") {
@@ -94,7 +93,7 @@ func TestTokenOnlyHere(t *testing.T) {
 		}
 	}
 	t.Setenv(xdgEnv, t.TempDir())
-	put(t, filepath.Join(os.Getenv(xdgEnv), "stint", tokenName), "token-of-this-machine\n")
+	testkit.WriteFile(t, filepath.Join(os.Getenv(xdgEnv), "stint", tokenName), "token-of-this-machine\n")
 	sent := ""
 	var elsewhere string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -106,8 +105,7 @@ func TestTokenOnlyHere(t *testing.T) {
 		_, _ = w.Write([]byte(`{"bans":[]}`))
 	}))
 	defer s.Close()
-	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitGood ||
-		sent != "Bearer token-of-this-machine" {
+	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitGood || sent != "Bearer token-of-this-machine" {
 		t.Errorf("got %+v and sent %q", got, sent)
 	}
 	// A host name that leads to this machine, but might lead elsewhere.
@@ -124,9 +122,7 @@ func TestTokenOnlyHere(t *testing.T) {
 	}))
 	defer other.Close()
 	elsewhere = other.URL
-	if got := execute(t, "", "bans", "--server", s.URL); got.code != exitUnreachable {
-		t.Errorf("a redirect: got %+v", got)
-	}
+	wantResult(t, execute(t, "", "bans", "--server", s.URL), exitUnreachable, "", "")
 }
 
 func TestStateDir(t *testing.T) {
@@ -147,8 +143,6 @@ func TestStateDir(t *testing.T) {
 	t.Setenv(stateEnv, "")
 	t.Setenv(xdgEnv, "")
 	t.Setenv("HOME", "")
-	if got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0"); got.code != exitBad ||
-		!strings.Contains(got.stderr, "$HOME is not defined; want a writable directory") {
-		t.Errorf("without a home: %+v", got)
-	}
+	got := execute(t, "", "serve", "--http", "127.0.0.1:0", "--admin", "127.0.0.1:0")
+	wantResult(t, got, exitBad, "", "$HOME is not defined; want a writable directory")
 }

@@ -45,17 +45,15 @@ func drawn() control.Subject {
 		Ban: driver.BanState{Until: fixedNow.Add(252 * time.Second), Level: 2, Strikes: 3},
 		Limits: []control.Limit{
 			{
-				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30,
-				Capacity: 60, Window: 60,
-				Used: 12, Remaining: 48, ResetAfter: 59,
+				Tier: "free", Scope: "structure", Limit: "30/1m burst 2x", Algorithm: "sliding", Max: 30, Capacity: 60,
+				Window: 60, Used: 12, Remaining: 48, ResetAfter: 59,
 				Entries: []driver.Entry{
 					ago(55*time.Second, time.Minute, 1), ago(50*time.Second, time.Minute, 2),
 					ago(20*time.Second, time.Minute, 8), ago(time.Second, time.Minute, 1),
 				},
 			},
 			{
-				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500,
-				Capacity: 500, Window: 3600,
+				Tier: "free", Scope: "structure", Limit: "500/1h", Algorithm: "sliding", Max: 500, Capacity: 500, Window: 3600,
 				Used: 500, Held: 40, Remaining: 0, ResetAfter: 3599, RetryAfter: 12.34, LeftOut: 20,
 				Entries: []driver.Entry{ago(-10*time.Minute, time.Hour, 3), ago(0, time.Hour, 477)},
 			},
@@ -136,12 +134,11 @@ func TestTopOfSeveral(t *testing.T) {
 		{Name: "web-1/7", Self: true, Decisions: 120, Denied: 3, Alerts: []string{"LimiterSlow"}},
 		{Name: "web-22/7", Silent: true, Heard: fixedNow},
 	}}
-	var out strings.Builder
-	s := &system{Stdout: &out, Stderr: &out, Window: func() (int, int) { return 80, 24 }, Color: true}
-	s.report(run(s, []string{"top", "--once", "--server", answering(t, answers)}))
+	s := &system{Window: func() (int, int) { return 80, 24 }, Color: true}
+	got := executeOn(s, "top", "--once", "--server", answering(t, answers))
 	want := "all 2 processes:\n  web-1/7   120 decisions/s, 3 denied  LimiterSlow\n  web-22/7  silent since 2026-01-02T03:04:05Z\n\nDENIED"
-	if !strings.HasPrefix(out.String(), want) {
-		t.Errorf("got %s\nwant %s", &out, want)
+	if !strings.HasPrefix(got.stdout, want) || got.stderr != "" {
+		t.Errorf("got %+v\nwant %s", got, want)
 	}
 }
 
@@ -185,10 +182,9 @@ func TestTopFollows(t *testing.T) {
 	testkit.Golden(t, *update, "top_lines.txt", got.stdout)
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
-	var stdout, stderr strings.Builder
-	s := &system{Stdout: &stdout, Stderr: &stderr, Window: func() (int, int) { return 40, 24 }, Color: true}
-	s.report(run(s, []string{"top", "--server", url}))
-	testkit.Golden(t, *update, "top_terminal.txt", strings.ReplaceAll(stdout.String(), "\x1b", "ESC"))
+	s := &system{Window: func() (int, int) { return 40, 24 }, Color: true}
+	drawn := executeOn(s, "top", "--server", url).stdout
+	testkit.Golden(t, *update, "top_terminal.txt", strings.ReplaceAll(drawn, "\x1b", "ESC"))
 
 	answers["/api/stream"] = streaming(tick(busy) + tick(broken))
 	if got := execute(t, "", "top", "--json", "--server", url); strings.Count(got.stdout, "\n") != 2 ||
@@ -259,9 +255,8 @@ func TestTopOnce(t *testing.T) {
 		!strings.Contains(got.stdout, want) {
 		t.Errorf("got %+v, want the first one, in JSON", got)
 	}
-	if got := execute(t, "", "top", "--once", "--server",
-		answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})); got.
-		stdout != "no denials in the last few minutes\n" {
+	quiet := answering(t, map[string]any{"/api/top": map[string]any{}, "/api/processes": map[string]any{}})
+	if got := execute(t, "", "top", "--once", "--server", quiet); got.stdout != "no denials in the last few minutes\n" {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -19,23 +19,19 @@ import (
 func TestWhy(t *testing.T) {
 	var log testkit.Buffer
 	s := startServer(t, server.Config{
-		Policies: write(t, "stint.yaml", "tiers:\n  - {name: free, identity: [user, ip], limits: 2/1h}\n"),
+		Policies: testkit.TempFile(t, "stint.yaml", "tiers:\n  - {name: free, identity: [user, ip], limits: 2/1h}\n"),
 		HTTP:     "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Observe: observe.Config{Alerts: observe.AlertConfig{Instance: "web-1"}, ShowSubjects: true},
 	})
 	admin := "http://" + s.Addr(server.Admin).String()
 	var id string
 	for range 5 {
-		response, err := http.Post("http://"+s.Addr(server.HTTP).String()+"/v1/take", "application/json",
-			strings.NewReader(`{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": {"user": "42"}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		response, text := testkit.Fetch(t, http.DefaultClient, http.MethodPost, "http://"+s.Addr(server.HTTP).String()+"/v1/take",
+			`{"method": "GET", "path": "/", "peer": "192.0.2.1", "claims": {"user": "42"}}`, "Content-Type: application/json")
 		var body struct{ Denial string }
-		if err := json.NewDecoder(response.Body).Decode(&body); err != nil {
+		if err := json.Unmarshal([]byte(text), &body); err != nil {
 			t.Fatal(err)
 		}
-		_ = response.Body.Close()
 		if id = response.Header.Get("X-RateLimit-Denial"); body.Denial != id {
 			t.Errorf("the body has %q, the header %q", body.Denial, id)
 		}
@@ -51,15 +47,9 @@ func TestWhy(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s%s", args, got.code, got.stdout, got.stderr)
 		}
 	}
-	got := execute(t, "", "why", "--server", admin, "--json", id)
-	if !strings.Contains(got.stdout, `"limit": "2/1h"`) {
-		t.Errorf("as JSON: %s", got.stdout)
-	}
+	wantResult(t, execute(t, "", "why", "--server", admin, "--json", id), exitGood, `"limit": "2/1h"`, "")
 	for _, unknown := range []string{"0000000000000000", "user:43"} {
-		if got := execute(t, "", "why", "--server", admin, unknown); got.code != exitBad ||
-			!strings.Contains(got.stdout, "no process ") {
-			t.Errorf("%s: exit code %d, %s%s", unknown, got.code, got.stdout, got.stderr)
-		}
+		wantResult(t, execute(t, "", "why", "--server", admin, unknown), exitBad, "no process ", "")
 	}
 }
 
