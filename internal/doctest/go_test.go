@@ -7,7 +7,6 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -62,9 +61,7 @@ func TestGo(t *testing.T) {
 			}
 			blocks++
 			file := filepath.Join(directory, fmt.Sprintf("block%d.go", blocks))
-			if err := os.WriteFile(file, []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.WriteFile(t, file, source)
 			at := modules[in].directory
 			if overlays[at] == nil {
 				overlays[at] = map[string]string{}
@@ -74,14 +71,9 @@ func TestGo(t *testing.T) {
 		}
 	}
 	for at, files := range overlays {
-		overlay, err := json.Marshal(map[string]any{"Replace": files})
-		if err != nil {
-			t.Fatal(err)
-		}
+		overlay := testkit.Must(json.Marshal(map[string]any{"Replace": files}))(t)
 		name := filepath.Join(directory, strings.ReplaceAll(at, "/", "-")+".json")
-		if err := os.WriteFile(name, overlay, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, name, string(overlay))
 		args := []string{"build", "-overlay", name}
 		for file := range files {
 			args = append(args, "./internal/doctest/"+filepath.Base(filepath.Dir(file)))
@@ -251,10 +243,7 @@ func knownImports(t *testing.T) map[string]string {
 		if path.Ext(name) != ".go" || strings.Contains(name, "/testdata/") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testkit.Must(parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.ImportsOnly))(t)
 		for _, spec := range file.Imports {
 			switch p, as := importPath(spec), importName(spec); {
 			case strings.HasPrefix(p, module+"/") && !strings.Contains(p, "/internal/"):
@@ -294,13 +283,9 @@ func knownModules(t *testing.T) []goModule {
 		if path.Base(name) != "go.mod" || strings.HasPrefix(name, "tools/") {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.ReadFile(t, filepath.Join(root, name))
 		m := goModule{directory: path.Dir(name), required: []string{module}}
-		for _, found := range regexp.MustCompile(`(?m)^(?:\t|require )(\S+) v\S+$`).FindAllStringSubmatch(
-			string(text), -1) {
+		for _, found := range regexp.MustCompile(`(?m)^(?:\t|require )(\S+) v\S+$`).FindAllStringSubmatch(text, -1) {
 			m.required = append(m.required, found[1])
 		}
 		list = append(list, m)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"os/exec"
 	"path"
 	"path/filepath"
@@ -53,15 +52,12 @@ func pages(t *testing.T) []page {
 		if path.Ext(name) != ".md" || name == "CHANGELOG.md" {
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(root, name))
+		text := testkit.ReadFile(t, filepath.Join(root, name))
+		blocks, err := parseBlocks(text)
 		if err != nil {
-			t.Fatal(err)
-		}
-		p := page{name: name, text: string(text)}
-		if p.blocks, err = parseBlocks(p.text); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		list = append(list, p)
+		list = append(list, page{name, text, blocks})
 	}
 	return list
 }
@@ -176,11 +172,7 @@ func (b block) check(t *testing.T) error {
 		return check(t, program, b.text, "-p", "-")
 	case "promql":
 		rules := "groups: [{name: g, rules: [{record: r, expr: " + strconv.Quote(b.text) + "}]}]"
-		file := filepath.Join(t.TempDir(), "rules.yaml")
-		if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
-			return err
-		}
-		return check(t, "promtool", "", "check", "rules", file)
+		return check(t, "promtool", "", "check", "rules", testkit.TempFile(t, "rules.yaml", rules))
 	}
 	return nil
 }

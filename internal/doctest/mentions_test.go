@@ -1,12 +1,13 @@
 package doctest
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var (
@@ -28,12 +29,9 @@ func checkMentions(t *testing.T, program string) {
 		}
 		return helps[key]
 	}
-	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	makefile := testkit.ReadFile(t, filepath.Join(root, "Makefile"))
 	targets := map[string]bool{}
-	for _, found := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(string(text), -1) {
+	for _, found := range regexp.MustCompile(`(?m)^([a-z][a-z-]*):`).FindAllStringSubmatch(makefile, -1) {
 		targets[found[1]] = true
 	}
 	commands, made := 0, 0

@@ -129,10 +129,7 @@ func newSession(t *testing.T, program string) *session {
 			s.env = append(s.env, variable)
 		}
 	}
-	settings, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH", "GOENV", "GOVERSION").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	settings := testkit.Must(exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPATH", "GOENV", "GOVERSION").Output())(t)
 	values := strings.Split(string(settings), "\n")
 	s.env = append(s.env, "GOCACHE="+values[0], "GOMODCACHE="+values[1], "GOPATH="+values[2], "GOENV="+values[3],
 		"GOWORK="+filepath.Join(s.state, "go.work"), "GOFLAGS=", "HOME="+s.state, "LC_ALL=C.UTF-8", "TZ=UTC",
@@ -141,16 +138,9 @@ func newSession(t *testing.T, program string) *session {
 	if err := os.Symlink(program, filepath.Join(s.state, "stint")); err != nil {
 		t.Fatal(err)
 	}
-	s.write(filepath.Join(s.state, "go.work"), fmt.Sprintf("go %s\nuse %s\nuse %s\n",
+	testkit.WriteFile(t, filepath.Join(s.state, "go.work"), fmt.Sprintf("go %s\nuse %s\nuse %s\n",
 		strings.TrimPrefix(values[4], "go"), absolute(t, root), s.directory))
 	return s
-}
-
-func (s *session) write(name, text string) {
-	s.t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
 }
 
 var fileName = regexp.MustCompile(`^(?:#|//|--) ([\w-]+\.\w+)\b`)
@@ -159,7 +149,7 @@ var fileName = regexp.MustCompile(`^(?:#|//|--) ([\w-]+\.\w+)\b`)
 func (s *session) save(b block) {
 	s.t.Helper()
 	if found := fileName.FindStringSubmatch(b.text); found != nil && !b.runs() {
-		s.write(filepath.Join(s.directory, found[1]), s.mapped(b.text))
+		testkit.WriteFile(s.t, filepath.Join(s.directory, found[1]), s.mapped(b.text))
 	}
 }
 
@@ -175,8 +165,7 @@ func (s *session) mapped(text string) string {
 		switch {
 		case s.ports[shown] != "":
 		case shown == "6379":
-			redis := redistest.Start(s.t)
-			s.ports[shown] = fmt.Sprint(redis.Port())
+			s.ports[shown] = fmt.Sprint(redistest.Start(s.t).Port())
 		default:
 			_, s.ports[shown], _ = net.SplitHostPort(proxytest.FreeAddress(s.t))
 		}
@@ -242,7 +231,7 @@ func (s *session) run(step step) {
 	}
 	if strings.HasPrefix(command, "go ") && !strings.HasPrefix(command, "go mod init") {
 		if _, err := os.Stat(filepath.Join(s.directory, "go.mod")); err != nil {
-			s.write(filepath.Join(s.directory, "go.mod"), "module example\n\ngo 1.26.0\n")
+			testkit.WriteFile(s.t, filepath.Join(s.directory, "go.mod"), "module example\n\ngo 1.26.0\n")
 		}
 	}
 	command, apart := strings.CutSuffix(s.mapped(command), " &")
@@ -291,11 +280,8 @@ func (s *session) serve(step step, command string) {
 		b.ports = append(b.ports, found[1])
 	}
 	if strings.HasPrefix(command, "go run") {
-		text, err := os.ReadFile(filepath.Join(s.directory, "main.go"))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		for _, found := range alonePort.FindAllStringSubmatch(string(text), -1) {
+		text := testkit.ReadFile(s.t, filepath.Join(s.directory, "main.go"))
+		for _, found := range alonePort.FindAllStringSubmatch(text, -1) {
 			b.ports = append(b.ports, found[2])
 		}
 	}
