@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestLinksOnTheWay notices that a link further up in a path leads elsewhere, and one that such a
@@ -21,11 +23,7 @@ func TestLinksOnTheWay(t *testing.T) {
 		}
 	}
 	for _, version := range []string{"1", "2", "3"} {
-		directory := filepath.Join(root, "releases", version, "rules")
-		if err := os.MkdirAll(directory, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		put(t, filepath.Join(directory, "book"), version)
+		testkit.WriteFile(t, filepath.Join(root, "releases", version, "rules", "book"), version)
 	}
 	if err := os.Mkdir(filepath.Join(root, "links"), 0o700); err != nil {
 		t.Fatal(err)
@@ -38,18 +36,17 @@ func TestLinksOnTheWay(t *testing.T) {
 	b.says("2")
 	link(filepath.Join("releases", "3"), "current")
 	b.says("3")
-	put(t, filepath.Join(root, "releases", "3", "rules", "book"), "4")
+	testkit.WriteFile(t, filepath.Join(root, "releases", "3", "rules", "book"), "4")
 	b.says("4")
 }
 
 // TestLinksInCircles end somewhere.
 func TestLinksInCircles(t *testing.T) {
 	root := t.TempDir()
-	if err := os.Symlink("b", filepath.Join(root, "a")); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("a", filepath.Join(root, "b")); err != nil {
-		t.Fatal(err)
+	for from, to := range map[string]string{"a": "b", "b": "a"} {
+		if err := os.Symlink(to, filepath.Join(root, from)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	added := map[string]bool{}
 	follow(filepath.Join(root, "a", "file"), func(directory string) { added[directory] = true })

@@ -79,17 +79,9 @@ func (b *book) says(text string) {
 	})
 }
 
-func put(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // TestReload tells once of everything that happens, and nothing of what does not.
 func TestReload(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "book")
-	put(t, name, "one")
+	name := testkit.TempFile(t, "book", "one")
 	var log bytes.Buffer
 	told := 0
 	b := open(t, Config{
@@ -98,13 +90,10 @@ func TestReload(t *testing.T) {
 		Reloaded: func(Result) { told++ },
 	}, false)
 	steps := []struct {
-		text         string
-		want         string
-		changed      bool
-		wrong        bool
-		good, failed int
-		told         int
-		log          string
+		text, want         string
+		changed, wrong     bool
+		good, failed, told int
+		log                string
 	}{
 		{"one", "one", false, false, 0, 0, 0, ""},
 		{"two", "two", true, false, 1, 0, 1, "the book has changed and is in force"},
@@ -117,7 +106,7 @@ func TestReload(t *testing.T) {
 	}
 	for i, s := range steps {
 		log.Reset()
-		put(t, name, s.text)
+		testkit.WriteFile(t, name, s.text)
 		r := b.Reload()
 		if !reflect.DeepEqual(r, b.Last()) {
 			t.Errorf("step %d: Last is not what Reload returned", i)
@@ -126,8 +115,11 @@ func TestReload(t *testing.T) {
 			r.Good != s.good || r.Failed != s.failed || told != s.told {
 			t.Errorf("step %d: got %q, %+v, told %d times; want %+v", i, got, r, told, s)
 		}
-		if line := log.String(); s.log == "" && line != "" || !strings.Contains(line, s.log) || s.log != "" &&
-			strings.Count(line, "\n") != 1 {
+		lines := 0
+		if s.log != "" {
+			lines = 1
+		}
+		if line := log.String(); strings.Count(line, "\n") != lines || !strings.Contains(line, s.log) {
 			t.Errorf("step %d: logged %q, want %q", i, line, s.log)
 		}
 	}
@@ -136,8 +128,8 @@ func TestReload(t *testing.T) {
 // TestLostForAMoment: a file that is away while its editor writes it anew is not gone.
 func TestLostForAMoment(t *testing.T) {
 	looks := 0
-	files := [][]File{{{"a", []byte("1")}, {"b", []byte("2")}}, {{"a", []byte("1")}},
-		{{"a", []byte("1")}, {"b", []byte("3")}}}
+	one := File{"a", []byte("1")}
+	files := [][]File{{one, {"b", []byte("2")}}, {one}, {one, {"b", []byte("3")}}}
 	var got []string
 	w := New(Config{
 		Paths: []string{t.TempDir()},
@@ -160,33 +152,20 @@ func TestLostForAMoment(t *testing.T) {
 
 // TestElsewhere follows links from a directory to files elsewhere, and files below it.
 func TestElsewhere(t *testing.T) {
-	tests := []struct {
-		name string
-		deep bool
-		make func(directory, elsewhere string) (link, file string, err error)
-	}{
-		{"behind a link", false, func(directory, elsewhere string) (string, string, error) {
-			link, file := filepath.Join(directory, "link"), filepath.Join(elsewhere, "real")
-			return link, file, os.Symlink(file, link)
-		}},
-		{"below", true, func(directory, _ string) (string, string, error) {
-			file := filepath.Join(directory, "a", "b", "c")
-			return file, file, os.MkdirAll(filepath.Dir(file), 0o700)
-		}},
+	linked, deep, elsewhere := t.TempDir(), t.TempDir(), testkit.TempFile(t, "real", "1")
+	link, below := filepath.Join(linked, "link"), filepath.Join(deep, "a", "b", "c")
+	testkit.WriteFile(t, below, "1")
+	if err := os.Symlink(elsewhere, link); err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			directory := t.TempDir()
-			name, file, err := test.make(directory, t.TempDir())
-			if err != nil {
-				t.Fatal(err)
-			}
-			put(t, file, "1")
-			b := open(t, Config{Paths: []string{directory}, Deep: test.deep,
-				Open: func() ([]File, error) { return ReadFiles(1000, name) }}, true)
-			put(t, file, "2")
-			b.says("2")
-		})
+	for _, test := range []struct {
+		directory, name, file string
+		deep                  bool
+	}{{linked, link, elsewhere, false}, {deep, below, below, true}} {
+		b := open(t, Config{Paths: []string{test.directory}, Deep: test.deep,
+			Open: func() ([]File, error) { return ReadFiles(1000, test.name) }}, true)
+		testkit.WriteFile(t, test.file, "2")
+		b.says("2")
 	}
 }
 
@@ -211,11 +190,11 @@ func TestFirst(t *testing.T) {
 	if err := w.Reload().Err; !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a file: got %v", err)
 	}
-	put(t, name, "bad")
+	testkit.WriteFile(t, name, "bad")
 	if err := w.Run(t.Context()); !errors.Is(err, unreadable) {
 		t.Errorf("of a bad file: got %v", err)
 	}
-	put(t, name, "x")
+	testkit.WriteFile(t, name, "x")
 	r := w.Reload()
 	if at := r.At; !reflect.DeepEqual(r, Result{At: at, Files: []string{name}}) || at.IsZero() ||
 		used != 1 || told != 0 || log.Len() > 0 {
@@ -224,12 +203,9 @@ func TestFirst(t *testing.T) {
 }
 
 func TestReadFiles(t *testing.T) {
-	directory := t.TempDir()
-	a, b := filepath.Join(directory, "a"), filepath.Join(directory, "b")
-	put(t, a, "12345")
-	put(t, b, "67890")
-	for size, want := range map[int]string{100: "a12345b67890", 10: "a12345b67890", 9: "a12345b67890", 7: "a12345b678",
-		4: "a12345", 2: "a123"} {
+	a, b := testkit.TempFile(t, "a", "12345"), testkit.TempFile(t, "b", "67890")
+	for size, want := range map[int]string{
+		100: "a12345b67890", 10: "a12345b67890", 9: "a12345b67890", 7: "a12345b678", 4: "a12345", 2: "a123"} {
 		files, err := ReadFiles(size, a, b)
 		got := ""
 		for _, f := range files {
@@ -243,14 +219,12 @@ func TestReadFiles(t *testing.T) {
 
 // TestSeveralFiles is one thing made of several files, any of which may change.
 func TestSeveralFiles(t *testing.T) {
-	first, second := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")
-	put(t, first, "1")
-	put(t, second, "2")
+	first, second := testkit.TempFile(t, "a", "1"), testkit.TempFile(t, "b", "2")
 	b := open(t, Config{Paths: []string{first, second}}, true)
 	b.says("12")
-	put(t, second, "3")
+	testkit.WriteFile(t, second, "3")
 	b.says("13")
-	put(t, first, "2")
+	testkit.WriteFile(t, first, "2")
 	b.says("23")
 	if err := os.Remove(first); err != nil {
 		t.Fatal(err)
@@ -258,19 +232,18 @@ func TestSeveralFiles(t *testing.T) {
 	if r := b.Reload(); !errors.Is(r.Err, fs.ErrNotExist) {
 		t.Errorf("got %+v, want that a file does not exist", r)
 	}
-	put(t, first, "4")
+	testkit.WriteFile(t, first, "4")
 	b.says("43")
 }
 
 // TestPolling finds a change that nobody tells of.
 func TestPolling(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "book")
-	put(t, name, "one")
+	name := testkit.TempFile(t, "book", "one")
 	b := open(t, Config{Paths: []string{name}}, false)
 	poll := make(chan time.Time, 1)
 	poll <- time.Now()
 	await(context.Background(), nil, poll) // without a watch, it returns for the poll
-	put(t, name, "two")
+	testkit.WriteFile(t, name, "two")
 	if r := b.Reload(); !r.Changed {
 		t.Errorf("got %+v, want a change", r)
 	}
