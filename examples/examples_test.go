@@ -70,13 +70,8 @@ func TestExamples(t *testing.T) {
 		"proxies/envoy":   testMissingProxy(bin),
 		"tiers":           func(t *testing.T, e example) { e.output(t) },
 	}
-	text, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true,
-		"llm/model": true} // parts of others
-	for _, match := range row.FindAllStringSubmatch(string(text), -1) {
+	listed := map[string]bool{"proxies/application": true, "proxies/envoy/rules": true, "llm/model": true} // parts of others
+	for _, match := range row.FindAllStringSubmatch(testkit.ReadFile(t, "README.md"), -1) {
 		e := example{match[1], match[3]}
 		for dir := e.directory; dir != "."; dir = filepath.Dir(dir) {
 			listed[dir] = true
@@ -101,7 +96,7 @@ func TestExamples(t *testing.T) {
 	for directory := range checks {
 		t.Errorf("README.md does not list %s", directory)
 	}
-	err = fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
+	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && name != "." && !listed[name] {
 			t.Errorf("README.md does not list %s", name)
 		}
@@ -122,9 +117,8 @@ func testServer(method, path string, limit int) func(*testing.T, example) {
 			if i == limit {
 				want = http.StatusTooManyRequests
 			}
-			if denied := resp.Header.Get("Retry-After") != ""; resp.StatusCode != want || denied != (i == limit) {
-				t.Errorf("request %d: got %s, Retry-After %q; want %d", i+1, resp.Status,
-					resp.Header.Get("Retry-After"), want)
+			if after := resp.Header.Get("Retry-After"); resp.StatusCode != want || (after != "") != (i == limit) {
+				t.Errorf("request %d: got %s, Retry-After %q; want %d", i+1, resp.Status, after, want)
 			}
 		}
 	}
@@ -184,10 +178,7 @@ func testLogin(t *testing.T, e example) {
 		{"ann@example.com", 200}, {"ann@example.com", 200}, {"ann@example.com", 200}, {"ann@example.com", 200},
 		{"ann@example.com", 200}, {"ann@example.com", 429}, {" Ann@Example.com", 429}, {"bob@example.com", 200},
 	} {
-		resp, err := http.PostForm(url+"/login", map[string][]string{"email": {test.email}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := testkit.Must(http.PostForm(url+"/login", map[string][]string{"email": {test.email}}))(t)
 		resp.Body.Close()
 		if resp.StatusCode != test.want {
 			t.Errorf("attempt %d, of %s: got %d, want %d", i+1, test.email, resp.StatusCode, test.want)
@@ -261,10 +252,7 @@ func testWorkers(bin string) func(*testing.T, example) {
 		var turns []turn
 		last, paused, pauses := map[string]time.Duration{}, map[string]bool{}, 0
 		for _, match := range called.FindAllStringSubmatch(got, -1) {
-			at, err := time.ParseDuration(match[1])
-			if err != nil {
-				t.Fatal(err)
-			}
+			at := testkit.Must(time.ParseDuration(match[1]))(t)
 			worker := match[2]
 			if paused[worker] && at-last[worker] < second {
 				t.Errorf("a call of %s at %v, and the API asked it for a pause at %v", worker, at, last[worker])
@@ -431,8 +419,7 @@ func testMissingProxy(bin string) func(*testing.T, example) {
 		missing := exec.CommandContext(t.Context(), proxytest.Find(t, "bash", "bash"), "proxies/run.sh", name)
 		missing.Env = []string{"PATH=/nonexistent"}
 		out, err := missing.CombinedOutput()
-		if want := "run.sh: " + name + " not found. To install it: https://"; err == nil ||
-			!strings.HasPrefix(string(out), want) {
+		if want := "run.sh: " + name + " not found. To install it: https://"; err == nil || !strings.HasPrefix(string(out), want) {
 			t.Errorf("without %s: %v: got %q, want %q", name, err, out, want)
 		}
 
@@ -446,10 +433,7 @@ func testMissingProxy(bin string) func(*testing.T, example) {
 		if err := p.wait(); err == nil || !strings.Contains(p.out.String(), "one of the three programs has ended") {
 			t.Errorf("%v: the script does not say that the proxy has ended:\n%s", err, p.out.String())
 		}
-		seen, err := os.ReadFile(filepath.Join(dir, "seen"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		seen := testkit.ReadFile(t, filepath.Join(dir, "seen"))
 		form := "%s:%s"
 		wanted := []string{"PROXY", "APPLICATION", "STINT"}
 		if name == "envoy" {
@@ -457,7 +441,7 @@ func testMissingProxy(bin string) func(*testing.T, example) {
 		}
 		for _, variable := range wanted {
 			host, port, _ := strings.Cut(addresses[variable], ":")
-			if want := fmt.Sprintf(form, host, port); !strings.Contains(string(seen), want) {
+			if want := fmt.Sprintf(form, host, port); !strings.Contains(seen, want) {
 				t.Errorf("%s does not get %s: it has no %s", name, variable, want)
 			}
 		}
@@ -479,17 +463,11 @@ func proxyAddresses(t *testing.T, bin string) (env []string, addresses map[strin
 // ask makes a request, as a user if there is a name.
 func ask(t *testing.T, method, url, user string) *http.Response {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(http.NewRequestWithContext(t.Context(), method, url, nil))(t)
 	if user != "" {
 		r.SetBasicAuth(user, "")
 	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Must(http.DefaultClient.Do(r))(t)
 	_ = resp.Body.Close()
 	return resp
 }
@@ -500,19 +478,10 @@ func (e example) serve(t *testing.T, env ...string) (url string) {
 	t.Helper()
 	const shipped = "localhost:8080"
 	address := proxytest.FreeAddress(t)
-	file, err := filepath.Abs(filepath.Join(e.directory, "main.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Must(filepath.Abs(filepath.Join(e.directory, "main.go")))(t)
 	changed := proxytest.Install(t, t.TempDir(), file, `"`+shipped+`"`, `"`+address+`"`)
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	list := filepath.Join(t.TempDir(), "overlay.json")
-	if err := os.WriteFile(list, overlay, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	overlay := testkit.Must(json.Marshal(map[string]any{"Replace": map[string]string{file: changed}}))(t)
+	list := testkit.TempFile(t, "overlay.json", string(overlay))
 	p := e.start(t, append(env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+list))...)
 	p.await(t, "listened", func() bool {
 		conn, err := net.Dial("tcp", address)

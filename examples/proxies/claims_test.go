@@ -14,8 +14,7 @@ func testClaimedAddresses(t *testing.T, s *site) {
 	for i := range anonymousLimit + 2 {
 		address := fmt.Sprintf("203.0.113.%d", i)
 		a := c.curl(t, "/things",
-			"--header", "X-Forwarded-For: "+address, "--header", "X-Real-IP: "+address, "--header",
-			"Forwarded: for="+address,
+			"--header", "X-Forwarded-For: "+address, "--header", "X-Real-IP: "+address, "--header", "Forwarded: for="+address,
 			"--header", "Connection: close, X-Forwarded-For") // would have a careless proxy drop its own
 		want := http.StatusOK
 		if i >= anonymousLimit {

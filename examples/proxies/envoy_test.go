@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -27,6 +26,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestEnvoyTypes also has the matchers and the application read one path.
@@ -50,12 +50,9 @@ func TestEnvoyTypes(t *testing.T) {
 // messages of the typed_configs.
 func readEnvoy(t *testing.T, file string) []proto.Message {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.ReadFile(t, file)
 	var document any
-	if err := yaml.Unmarshal(text, &document); err != nil {
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
 		t.Fatal(err)
 	}
 	asJSON, err := json.Marshal(document)
@@ -86,7 +83,7 @@ func readEnvoy(t *testing.T, file string) []proto.Message {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := len(messages)-1, strings.Count(string(text), `"@type"`); got != want {
+	if got, want := len(messages)-1, strings.Count(text, `"@type"`); got != want {
 		t.Errorf("%s: %d typed_configs were checked, want %d", file, got, want)
 	}
 	return messages
@@ -110,10 +107,7 @@ func testEnvoyRules(t *testing.T, binary string) {
 
 	address := proxytest.FreeAddress(t)
 	proxytest.NewStint(t, binary, "--config", "stint.yaml", "--grpc", address, "--envoy-config", "envoy/rules").Start(t)
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	service := rlsv3.NewRateLimitServiceClient(conn)
 
@@ -137,8 +131,7 @@ func testEnvoyRules(t *testing.T, binary string) {
 			t.Errorf("%s: Envoy asks nothing", test.name)
 		}
 		for i := range test.limit + 1 {
-			answer, err := service.ShouldRateLimit(
-				t.Context(), &rlsv3.RateLimitRequest{Domain: domain, Descriptors: asked})
+			answer, err := service.ShouldRateLimit(t.Context(), &rlsv3.RateLimitRequest{Domain: domain, Descriptors: asked})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,8 +151,7 @@ func testEnvoyRules(t *testing.T, binary string) {
 
 // descriptors returns what Envoy asks about a request: one for each list of actions that all apply,
 // of the first route that matches, and of the virtual host if the route includes it or has none.
-func descriptors(t *testing.T, site *routev3.VirtualHost, r *http.Request, client string) (
-	asked []*commonv3.RateLimitDescriptor) {
+func descriptors(t *testing.T, site *routev3.VirtualHost, r *http.Request, client string) (asked []*commonv3.RateLimitDescriptor) {
 	t.Helper()
 	i := slices.IndexFunc(site.GetRoutes(), func(route *routev3.Route) bool {
 		m := route.GetMatch()

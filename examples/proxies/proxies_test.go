@@ -63,8 +63,7 @@ func TestProxies(t *testing.T) {
 		})
 		t.Run(p.Name+" closed", func(t *testing.T) {
 			t.Parallel()
-			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...),
-				p.ClosedStatus)
+			testClosed(t, startSite(t, proxytest.NewStint(t, binary, "--config", "stint.yaml"), p, p.Closed...), p.ClosedStatus)
 		})
 		t.Run(p.Name+" without a store", func(t *testing.T) {
 			t.Parallel()
@@ -74,8 +73,7 @@ func TestProxies(t *testing.T) {
 		})
 		t.Run(p.Name+" not trusted", func(t *testing.T) {
 			t.Parallel()
-			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback",
-				"trusted_proxies: 192.0.2.1")
+			config := proxytest.Install(t, t.TempDir(), "stint.yaml", "trusted_proxies: loopback", "trusted_proxies: 192.0.2.1")
 			testUntrusted(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p))
 		})
 	}

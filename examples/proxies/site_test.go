@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -132,10 +133,8 @@ func (c client) curl(t *testing.T, path string, args ...string) *answer {
 		t.Fatalf("curl %s: %v: %s", path, err, &wrong)
 	}
 	asked := &http.Request{Method: http.MethodGet}
-	for _, arg := range args {
-		if arg == "--head" {
-			asked.Method = http.MethodHead
-		}
+	if slices.Contains(args, "--head") {
+		asked.Method = http.MethodHead
 	}
 	text := bufio.NewReader(bytes.NewReader(out))
 	resp, err := http.ReadResponse(text, asked)

@@ -6,14 +6,13 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stint-limiter/stint/internal/proxytest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestSizes has questions and answers be large: they are not taken for an outage of stint, in which
@@ -27,10 +26,7 @@ func TestSizes(t *testing.T) {
 			// A busy machine is no outage, either.
 			patient := []string{"1500ms", "1m"}
 			t.Run("answers", func(t *testing.T) {
-				config := filepath.Join(t.TempDir(), "stint.yaml")
-				if err := os.WriteFile(config, []byte(manyLimits()), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				config := testkit.TempFile(t, "stint.yaml", manyLimits())
 				testLargeAnswers(t, startSite(t, proxytest.NewStint(t, binary, "--config", config), p, patient...))
 			})
 			t.Run("headers", func(t *testing.T) {

@@ -2,12 +2,13 @@ package proxies
 
 import (
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // notForClients are header fields that clients may not send.
@@ -50,8 +51,7 @@ func testStripped(t *testing.T, s *site, asked *application) {
 	}
 	for spelling, spell := range spellings {
 		args := []string{
-			"--header", "X-Request-ID: " + honest, "--header", "traceparent: " + honest, "--header",
-			"Cookie: a=" + honest,
+			"--header", "X-Request-ID: " + honest, "--header", "traceparent: " + honest, "--header", "Cookie: a=" + honest,
 			"--header", "Idempotency-Key: " + honest, "--header", "X-Requested-With: " + honest,
 		}
 		for _, name := range notForClients {
@@ -62,8 +62,7 @@ func testStripped(t *testing.T, s *site, asked *application) {
 			args = append(args, "--header", alias+": "+forged)
 		}
 		// A careless proxy removes one line of two, or what it has written itself.
-		args = append(args, "--header", spell("X-User-ID")+": "+forged, "--header",
-			spell("X-Forwarded-For")+": "+forged,
+		args = append(args, "--header", spell("X-User-ID")+": "+forged, "--header", spell("X-Forwarded-For")+": "+forged,
 			"--header", "Connection: close, X-Forwarded-For, X-Forwarded-Proto, X-Real-IP")
 		s.application.take()
 		wantStatus(t, c.curl(t, "/things", args...), http.StatusOK)
@@ -76,8 +75,7 @@ func testStripped(t *testing.T, s *site, asked *application) {
 				t.Fatalf("%s: %s got %d requests, want 1", spelling, who, len(requests))
 			}
 			wantStripped(t, spelling+": "+who, requests[0].header)
-			if got, want := requests[0].header.Values("X-Forwarded-For"), []string{
-				c.address}; !slices.Equal(got, want) {
+			if got, want := requests[0].header.Values("X-Forwarded-For"), []string{c.address}; !slices.Equal(got, want) {
 				t.Errorf("%s: %s: X-Forwarded-For: got %q, want %q", spelling, who, got, want)
 			}
 		}
@@ -160,12 +158,7 @@ func TestTraefikFiles(t *testing.T) {
 
 func readStrictly(t *testing.T, file string, into any) {
 	t.Helper()
-	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	d := yaml.NewDecoder(f)
+	d := yaml.NewDecoder(strings.NewReader(testkit.ReadFile(t, file)))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil {
 		t.Fatalf("%s: %v", file, err)

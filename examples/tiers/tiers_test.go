@@ -9,32 +9,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/examples/tiers"
 	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
 
-// unhurried is a store that may take its time, as it does on a busy machine.
-type unhurried struct{ stint.Store }
-
-func (s unhurried) Take(ctx context.Context, r stint.Request) (stint.Decision, error) {
-	return s.Store.Take(context.WithoutCancel(ctx), r)
-}
-
 // TestInventedFingerprints tries to log in with a new fingerprint every time, as often as it can in
 // an hour: that makes no more than an address may.
 func TestInventedFingerprints(t *testing.T) {
 	var minutes atomic.Int64
-	store, err := memorystore.New(memorystore.Config{Now: func() time.Time {
-		return time.Unix(1_800_000_000+60*minutes.Load(), 0)
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	guard := guardtest.New(t, unhurried{store}, string(tiers.YAML), policy.GuardConfig{})
+	store := guardtest.MemoryWith(t, memorystore.Config{Now: func() time.Time { return time.Unix(1_800_000_000+60*minutes.Load(), 0) }})
+	guard := guardtest.New(t, guardtest.Unhurried{Store: store}, string(tiers.YAML), policy.GuardConfig{})
 	allowed := 0
 	for minute := range 60 {
 		for i := range 10 {
