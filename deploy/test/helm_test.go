@@ -17,6 +17,8 @@ import (
 	"helm.sh/helm/v3/pkg/lint/support"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const chart = "../helm/stint"
@@ -24,23 +26,14 @@ const chart = "../helm/stint"
 // render returns the objects of the chart with some values, or the error of its schema.
 func render(t *testing.T, text string) (objects, error) {
 	t.Helper()
-	loaded, err := loader.Load(chart)
-	if err != nil {
-		t.Fatal(err)
-	}
-	given, err := chartutil.ReadValues([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := testkit.Must(loader.Load(chart))(t)
+	given := testkit.Must(chartutil.ReadValues([]byte(text)))(t)
 	values, err := chartutil.ToRenderValues(loaded, given,
 		chartutil.ReleaseOptions{Name: "limits", Namespace: "shop"}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
-	files, err := helm.Render(loaded, values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testkit.Must(helm.Render(loaded, values))(t)
 	var all strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		all.WriteString(strings.TrimPrefix(strings.TrimSpace(files[name]), "---") + "\n")
@@ -55,10 +48,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("lint: %v", message)
 		}
 	}
-	got, err := render(t, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testkit.Must(render(t, ""))(t)
 	base := build(t, filepath.Join(kubernetes, "base"))
 	if len(got) != len(base) {
 		t.Errorf("the chart has %d objects, and the base %d", len(got), len(base))

@@ -42,8 +42,7 @@ func (e *engine) output(program string, args ...string) string {
 	e.t.Helper()
 	out, err := exec.Command(program, slices.Concat(e.storage, args)...).Output()
 	if err != nil {
-		var failed *exec.ExitError
-		if errors.As(err, &failed) {
+		if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 			out = append(out, failed.Stderr...)
 		}
 		e.t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, out)
@@ -72,8 +71,7 @@ func (e *engine) run(flags, args []string) (id, pid string) {
 			e.t.Logf("%s:\n%s", id, e.log(id))
 		}
 	})
-	testkit.Eventually(e.t, "that the container is ready",
-		func() bool { return strings.Contains(e.log(id), "server: ready") })
+	testkit.Eventually(e.t, "the container is ready", func() bool { return strings.Contains(e.log(id), "server: ready") })
 	return id, e.podman("inspect", "--format={{.State.Pid}}", id)
 }
 
@@ -128,10 +126,7 @@ func TestImage(t *testing.T) {
 	if err != nil || state.Sys().(*syscall.Stat_t).Uid != 65532 {
 		t.Errorf("the state directory is %v, %v; want one of the user 65532", state, err)
 	}
-	program, err := elf.Open(mounted + "/stint")
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := testkit.Must(elf.Open(mounted + "/stint"))(t)
 	defer program.Close()
 	if libraries, err := program.ImportedLibraries(); err != nil || len(libraries) > 0 {
 		t.Errorf("the program needs the libraries %q, %v", libraries, err)
@@ -154,7 +149,7 @@ func TestImageAsPod(t *testing.T) {
 			t.Error(line)
 		}
 	}
-	status := read(t, "/proc/"+pid+"/status")
+	status := testkit.ReadFile(t, "/proc/"+pid+"/status")
 	user := strconv.FormatInt(*c.pod.Spec.SecurityContext.RunAsUser, 10)
 	for _, want := range []string{
 		"Uid:\t" + user + "\t", "Gid:\t" + user + "\t", "CapEff:\t0000000000000000\n", "CapBnd:\t0000000000000000\n",
@@ -175,7 +170,7 @@ func TestImageAsPod(t *testing.T) {
 		t.Errorf("it listens on %q, want %q", listening, want)
 	}
 
-	for line := range strings.Lines(read(t, "/proc/"+pid+"/mounts")) {
+	for line := range strings.Lines(testkit.ReadFile(t, "/proc/"+pid+"/mounts")) {
 		mount := strings.Fields(line) // device, path, type, options
 		kernels := []string{"proc", "sysfs", "cgroup", "cgroup2", "devpts", "mqueue"}
 		writable := slices.Contains(strings.Split(mount[3], ","), "rw")
@@ -192,16 +187,13 @@ func TestImageAsPod(t *testing.T) {
 func listeners(t *testing.T, pid string) (found []string) {
 	t.Helper()
 	for _, name := range []string{"tcp", "tcp6"} {
-		for line := range strings.Lines(read(t, "/proc/"+pid+"/net/"+name)) {
+		for line := range strings.Lines(testkit.ReadFile(t, "/proc/"+pid+"/net/"+name)) {
 			fields := strings.Fields(line)
 			if fields[3] != "0A" { // LISTEN
 				continue
 			}
 			address, hex, _ := strings.Cut(fields[1], ":")
-			port, err := strconv.ParseUint(hex, 16, 16)
-			if err != nil {
-				t.Fatal(err)
-			}
+			port := testkit.Must(strconv.ParseUint(hex, 16, 16))(t)
 			host := "127.0.0.1"
 			if strings.Trim(address, "0") == "" {
 				host = ""

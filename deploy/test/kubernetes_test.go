@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"github.com/stint-limiter/stint/internal/syntax"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const (
@@ -76,14 +77,8 @@ func decode(t *testing.T, name string, text []byte) (all objects) {
 // build makes the manifests of a kustomization.
 func build(t *testing.T, directory string) objects {
 	t.Helper()
-	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := made.AsYaml()
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testkit.Must(krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), directory))(t)
+	text := testkit.Must(made.AsYaml())(t)
 	return decode(t, directory, text)
 }
 
@@ -102,16 +97,13 @@ func the[T metav1.Object](t *testing.T, all objects, name string) (found T) {
 // TestManifests: every file is valid by itself, and part of a kustomization.
 func TestManifests(t *testing.T) {
 	for _, directory := range []string{"base", "example", "podmonitor"} {
-		files, err := filepath.Glob(filepath.Join(kubernetes, directory, "*.yaml"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := testkit.Must(filepath.Glob(filepath.Join(kubernetes, directory, "*.yaml")))(t)
 		decoded := 0
 		for _, name := range files {
 			if base := filepath.Base(name); base == "kustomization.yaml" || base == "stint.yaml" {
 				continue
 			}
-			decoded += len(decode(t, name, []byte(read(t, name))))
+			decoded += len(decode(t, name, []byte(testkit.ReadFile(t, name))))
 		}
 		if decoded == 0 {
 			t.Errorf("there are no manifests in %s", directory)
@@ -187,15 +179,13 @@ func TestReferences(t *testing.T) {
 				t.Error("the Deployment has replicas: applying it again would undo what the HorizontalPodAutoscaler did")
 			}
 			if *scaler.Spec.MinReplicas <= int32(budget.Spec.MaxUnavailable.IntValue()) {
-				t.Errorf("%d replicas, and %s of them may be missing", *scaler.Spec.MinReplicas,
-					budget.Spec.MaxUnavailable)
+				t.Errorf("%d replicas, and %s of them may be missing", *scaler.Spec.MinReplicas, budget.Spec.MaxUnavailable)
 			}
 			container := &pod.Spec.Containers[0]
 			if container.Resources.Requests.Cpu().IsZero() {
 				t.Error("the HorizontalPodAutoscaler needs the container to request CPU")
 			}
-			for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe,
-				container.ReadinessProbe} {
+			for _, probe := range []*corev1.Probe{container.StartupProbe, container.LivenessProbe, container.ReadinessProbe} {
 				named("a probe", probe.HTTPGet.Port)
 			}
 			if got := pod.Annotations["prometheus.io/port"]; got != strconv.Itoa(int(ports["metrics"])) {
@@ -207,8 +197,7 @@ func TestReferences(t *testing.T) {
 }
 
 // checkNetwork: the policy names all who may connect, and only Prometheus may read metrics.
-func checkNetwork(t *testing.T, n *networkingv1.NetworkPolicy, pod *corev1.PodTemplateSpec,
-	named func(string, intstr.IntOrString)) {
+func checkNetwork(t *testing.T, n *networkingv1.NetworkPolicy, pod *corev1.PodTemplateSpec, named func(string, intstr.IntOrString)) {
 	t.Helper()
 	selects(t, "the NetworkPolicy", &n.Spec.PodSelector, pod)
 	if len(n.Spec.PolicyTypes) != 2 {
@@ -248,13 +237,9 @@ func checkNetwork(t *testing.T, n *networkingv1.NetworkPolicy, pod *corev1.PodTe
 func TestPod(t *testing.T) {
 	all := build(t, filepath.Join(kubernetes, "base"))
 	pod := podOf(t, all)
-	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	evaluator := testkit.Must(policy.NewEvaluator(policy.DefaultChecks(), nil))(t)
 	restricted := podsecurity.LevelVersion{Level: podsecurity.LevelRestricted, Version: podsecurity.LatestVersion()}
-	if got := policy.AggregateCheckResults(
-		evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !got.Allowed {
+	if got := policy.AggregateCheckResults(evaluator.EvaluatePod(restricted, &pod.ObjectMeta, &pod.Spec)); !got.Allowed {
 		t.Errorf("the profile restricted: %s", got.ForbiddenDetail())
 	}
 
@@ -312,7 +297,7 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := filepath.Join(directory, "example", "kustomization.yaml")
-	put(t, name, strings.Replace(read(t, name), "#components:\n#  - ", "components:\n  - ", 1))
+	testkit.WriteFile(t, name, strings.Replace(testkit.ReadFile(t, name), "#components:\n#  - ", "components:\n  - ", 1))
 	all := build(t, filepath.Join(directory, "example"))
 	base := podOf(t, build(t, filepath.Join(kubernetes, "base")))
 	pod := podOf(t, all)
@@ -328,8 +313,7 @@ func TestExample(t *testing.T) {
 			t.Errorf("%s is in the namespace %q", o.GetName(), o.GetNamespace())
 		}
 	}
-	if text := the[*corev1.ConfigMap](t, all, "stint-policies").Data["stint.yaml"]; !strings.Contains(
-		text, "name: users") {
+	if text := the[*corev1.ConfigMap](t, all, "stint-policies").Data["stint.yaml"]; !strings.Contains(text, "name: users") {
 		t.Errorf("the policies are not those of the example: %s", text)
 	}
 	monitor := the[*monitoringv1.PodMonitor](t, all, "stint")
@@ -344,8 +328,8 @@ func TestExample(t *testing.T) {
 // TestEnvoyGatewayValues: the values for Envoy Gateway's chart are those that docs/migrating.md
 // shows, with the image of the manifests.
 func TestEnvoyGatewayValues(t *testing.T) {
-	text := read(t, "../envoy-gateway/values.yaml")
-	_, shown, _ := strings.Cut(read(t, filepath.Join(root, "docs", "migrating.md")), "```yaml\nconfig:\n")
+	text := testkit.ReadFile(t, "../envoy-gateway/values.yaml")
+	_, shown, _ := strings.Cut(testkit.ReadFile(t, filepath.Join(root, "docs", "migrating.md")), "```yaml\nconfig:\n")
 	shown, _, _ = strings.Cut(shown, "```")
 	if _, values, _ := strings.Cut(text, "\nconfig:\n"); values != shown {
 		t.Errorf("the file has\n%s\nand the page\n%s", values, shown)

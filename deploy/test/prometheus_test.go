@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -45,7 +44,7 @@ func TestMonitoring(t *testing.T) {
 	redis := redistest.Start(t)
 	c := prepare(t, redis.URL())
 	policies := filepath.Join(c.files, "etc/stint/policies/stint.yaml")
-	put(t, policies, read(t, policies)+"bans: {after: 100, within: 1m, durations: [1h]}\n")
+	testkit.WriteFile(t, policies, testkit.ReadFile(t, policies)+"bans: {after: 100, within: 1m, durations: [1h]}\n")
 	c.start(t)
 	gateway := startGateway(t)
 	pods := discovered(t, c.pod, map[string]map[string]string{"stint-1": c.addrs, "gateway-1": gateway.addrs})
@@ -56,14 +55,14 @@ func TestMonitoring(t *testing.T) {
 	// What the panels show besides traffic.
 	prometheus.await(t, `stint_decisions_total{reason="ban"}`, began)
 	prometheus.await(t, "stint_redis_cpu_share", began) // read twice
-	put(t, policies, "tiers: [{]\n")
+	testkit.WriteFile(t, policies, "tiers: [{]\n")
 	redis.Kill()
 	const firing = `ALERTS{alertname="%s",alertstate="firing",job="stint"}`
 	for _, name := range []string{"StintStoreDown", "StintBlockedShare", "StintConfigRefused"} {
 		prometheus.await(t, fmt.Sprintf(firing, name), began)
 	}
 	redis.Restart(t)
-	put(t, policies, "tiers: [{name: all, identity: ip, limits: 100/1m}]\n")
+	testkit.WriteFile(t, policies, "tiers: [{name: all, identity: ip, limits: 100/1m}]\n")
 	for _, name := range []string{"StintStoreDown", "StintConfigRefused"} {
 		prometheus.await(t, fmt.Sprintf("absent("+firing+")", name), time.Now())
 	}
@@ -96,8 +95,7 @@ func startGateway(t *testing.T) *gatewayServer {
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	t.Cleanup(upstream.Close)
-	policies := filepath.Join(t.TempDir(), "stint.yaml")
-	put(t, policies, fmt.Sprintf(`
+	policies := testkit.TempFile(t, "stint.yaml", fmt.Sprintf(`
 gateway: {routes: [{upstream: %q}]}
 outbound: {billing: {limits: 5/1s, max_wait: 2s}}
 tiers: [{name: all, identity: ip, limits: 100/100ms}]
@@ -114,15 +112,9 @@ policies: [{name: failing, match: {path: /**}, limits: 50/100ms, refund: 5xx}]
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Stop(context.Background()) }) // nothing depends on it
-	registry, err := s.Outbound()
-	if err != nil {
-		t.Fatal(err)
-	}
+	registry := testkit.Must(s.Outbound())(t)
 	t.Cleanup(registry.Close)
-	api, err := registry.API("billing")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := testkit.Must(registry.API("billing"))(t)
 	api.Cooldown(500 * time.Millisecond)
 	every(t, 100*time.Millisecond, func() { _, _ = api.Wait(t.Context()) })
 	return &gatewayServer{s, map[string]string{
@@ -154,8 +146,7 @@ func startTraffic(t *testing.T, c *container, gateway *gatewayServer) {
 	})
 	every(t, 10*time.Millisecond, func() {
 		descriptors := `{"domain": "ingress", "descriptors": [{"entries": [{"key": "remote_address", "value": "192.0.2.9"}]}]}`
-		if response, err := http.Post("http://"+c.addrs["http"]+"/json", "application/json",
-			strings.NewReader(descriptors)); err == nil {
+		if response, err := http.Post("http://"+c.addrs["http"]+"/json", "application/json", strings.NewReader(descriptors)); err == nil {
 			response.Body.Close()
 		}
 	})
@@ -192,33 +183,18 @@ func discovered(t *testing.T, template *corev1.PodTemplateSpec, running map[stri
 			targets = append(targets, target{[]string{addrs[port.Name]}, found})
 		}
 	}
-	text, err := json.Marshal(targets)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return string(testkit.Must(json.Marshal(targets))(t))
 }
 
-type rule struct {
-	Record, Alert, Expr string
-}
+type rule struct{ Record, Alert, Expr string }
 
 func rules(t *testing.T) []rule {
 	t.Helper()
 	var file struct{ Groups []struct{ Rules []rule } }
-	if err := yaml.Unmarshal([]byte(read(t, rulesFile)), &file); err != nil || len(file.Groups) != 1 {
+	if err := yaml.Unmarshal([]byte(testkit.ReadFile(t, rulesFile)), &file); err != nil || len(file.Groups) != 1 {
 		t.Fatalf("%s: %v", rulesFile, err)
 	}
 	return file.Groups[0].Rules
-}
-
-func read(t *testing.T, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // prometheusServer is a Prometheus, by its URL.
@@ -229,7 +205,7 @@ type prometheusServer string
 func startPrometheus(t *testing.T, pods string) prometheusServer {
 	t.Helper()
 	directory := t.TempDir()
-	put(t, filepath.Join(directory, "pods.json"), pods)
+	testkit.WriteFile(t, filepath.Join(directory, "pods.json"), pods)
 	conf := proxytest.Install(t, directory, configFile,
 		"scrape_interval: 15s", "scrape_interval: 500ms\n  scrape_timeout: 500ms",
 		"kubernetes_sd_configs: [{role: pod}]", "file_sd_configs: [{files: [pods.json]}]",
@@ -308,7 +284,7 @@ func boardQueries(t *testing.T, p prometheusServer) (queries []boardQuery) {
 			Targets     []struct{ RefID, Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, boardFile)), &board); err != nil {
+	if err := json.Unmarshal([]byte(testkit.ReadFile(t, boardFile)), &board); err != nil {
 		t.Fatal(err)
 	}
 	variables := []string{"$__rate_interval", "2s"} // four scrapes, as in Grafana

@@ -1,11 +1,9 @@
 package deploy
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,17 +22,8 @@ import (
 	"github.com/stint-limiter/stint/internal/callers"
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
-
-func put(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // container is that of the Deployment, prepared to run here.
 type container struct {
@@ -62,12 +51,12 @@ func prepare(t *testing.T, redis string) *container {
 			}
 			if v.Secret != nil {
 				for _, item := range v.Secret.Items {
-					put(t, filepath.Join(c.files, m.MountPath, item.Path), secrets[item.Key])
+					testkit.WriteFile(t, filepath.Join(c.files, m.MountPath, item.Path), secrets[item.Key])
 				}
 				continue
 			}
 			for name, text := range the[*corev1.ConfigMap](t, all, v.ConfigMap.Name).Data {
-				put(t, filepath.Join(c.files, m.MountPath, name), text)
+				testkit.WriteFile(t, filepath.Join(c.files, m.MountPath, name), text)
 			}
 		}
 	}
@@ -157,7 +146,7 @@ func createSecret(t *testing.T, redis string) map[string]string {
 	script := "set -e\nopenssl() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \\n'; }\nrm() { :; }\n" +
 		"kubectl() { for arg; do case $arg in --from-file=*) echo \"${arg#--from-file=}\";; esac; done; }\n" +
 		"editor() { echo '" + redis + "' > \"$1\"; }\nEDITOR=editor\n"
-	for line := range strings.Lines(read(t, filepath.Join(kubernetes, "base", "deployment.yaml"))) {
+	for line := range strings.Lines(testkit.ReadFile(t, filepath.Join(kubernetes, "base", "deployment.yaml"))) {
 		if command, ok := strings.CutPrefix(line, "#     "); ok {
 			script += command
 		}
@@ -170,7 +159,7 @@ func createSecret(t *testing.T, redis string) map[string]string {
 	}
 	secrets := map[string]string{}
 	for _, name := range strings.Fields(string(out)) {
-		secrets[name] = read(t, filepath.Join(shell.Dir, name))
+		secrets[name] = testkit.ReadFile(t, filepath.Join(shell.Dir, name))
 	}
 	return secrets
 }
@@ -180,11 +169,8 @@ func createSecret(t *testing.T, redis string) map[string]string {
 func TestContainer(t *testing.T) {
 	redis := redistest.Start(t)
 	c := prepare(t, redis.URL())
-	tokens := read(t, filepath.Join(c.files, "etc/stint/secrets/admin-tokens"))
-	held, err := callers.ParseTokens("admin-tokens", []byte(tokens), true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tokens := testkit.ReadFile(t, filepath.Join(c.files, "etc/stint/secrets/admin-tokens"))
+	held := testkit.Must(callers.ParseTokens("admin-tokens", []byte(tokens), true))(t)
 	_, operator, _ := strings.Cut(strings.TrimSpace(tokens), ": ")
 	if got, ok := held.Holder([]string{"Bearer " + operator}); !ok ||
 		got != (callers.Holder{Name: "operator", Role: callers.Operate}) {
@@ -205,8 +191,7 @@ func TestContainer(t *testing.T) {
 	if keys := redis.CLI(t, "DBSIZE"); strings.HasPrefix(keys, "0") {
 		t.Error("nothing is in Redis: REDIS_URL from the Secret is not used")
 	}
-	if body := get(t, "http://"+c.addrs["metrics"]+"/metrics"); !bytes.Contains(
-		body, []byte(`stint_decisions_total{outcome="allowed"`)) {
+	if body := get(t, "http://"+c.addrs["metrics"]+"/metrics"); !strings.Contains(body, `stint_decisions_total{outcome="allowed"`) {
 		t.Errorf("metrics: got %s", body)
 	}
 	bans := exec.Command(proxytest.BuildStint(t), "bans", "--server", "http://"+c.addrs["admin"], "--token", operator)
@@ -227,16 +212,11 @@ func wantEnd(t *testing.T, p *proxytest.Process) {
 	}
 }
 
-func get(t *testing.T, url string) []byte {
+func get(t *testing.T, url string) string {
 	t.Helper()
-	response, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != http.StatusOK {
-		t.Errorf("%s: %d, %v: %s", url, response.StatusCode, err, body)
+	response, body := testkit.Fetch(t, http.DefaultClient, http.MethodGet, url, "")
+	if response.StatusCode != http.StatusOK {
+		t.Errorf("%s: %s: %s", url, response.Status, body)
 	}
 	return body
 }

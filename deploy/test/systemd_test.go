@@ -12,12 +12,13 @@ import (
 
 	"github.com/stint-limiter/stint/internal/proxytest"
 	"github.com/stint-limiter/stint/internal/syntax"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestUnit: systemd accepts the unit and finds it safe, with an exposure of at most 2 of 10. The
 // program starts with the unit's command line and environment, reports that it is ready, and ends.
 func TestUnit(t *testing.T) {
-	text := read(t, filepath.Join("..", "stint.service"))
+	text := testkit.ReadFile(t, filepath.Join("..", "stint.service"))
 	directory := t.TempDir()
 	binary := proxytest.BuildStint(t) // not installed here
 	unit := proxytest.Install(t, directory, "../stint.service", "\nExecStart=stint ", "\nExecStart="+binary+" ")
@@ -42,15 +43,12 @@ func TestUnit(t *testing.T) {
 	}
 
 	socket := filepath.Join(directory, "notify")
-	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	manager := testkit.Must(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}))(t)
 	defer manager.Close()
 	if err := manager.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	put(t, filepath.Join(directory, "stint.yaml"), "tiers: [{name: all, identity: ip, limits: 3/1h}]\n")
+	testkit.WriteFile(t, filepath.Join(directory, "stint.yaml"), "tiers: [{name: all, identity: ip, limits: 3/1h}]\n")
 	args := strings.Fields(strings.ReplaceAll(set["ExecStart"], "/etc/stint/", directory+"/"))
 	program := exec.Command(binary, append(args[1:], "--http=127.0.0.1:0", "--admin=127.0.0.1:0")...)
 	program.Env = []string{set["Environment"], "NOTIFY_SOCKET=" + socket, "STATE_DIRECTORY=" + directory}
