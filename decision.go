@@ -100,8 +100,8 @@ type State struct {
 	// Limit is the limit, as in the request. It must not be changed. Example: 10/1m.
 	Limit *Limit
 	Usage
-	// Cost is the cost of the request, in units of the limit. [State.Outweighs] treats 0 as 1.
-	// Example: 5 under a limit on costs.
+	// Cost is the cost of the request under the limit, as a number of units. [State.Outweighs]
+	// treats 0 as 1. Example: 5 under a limit on costs.
 	Cost int64
 }
 

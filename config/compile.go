@@ -155,8 +155,8 @@ func (c *compiler) file(key, path string) string {
 
 const maxInstances = 1 << 20
 
-// failure returns the failure policy of a section. Keys that are not set have the values at the top
-// level. failure returns nil if there is no section.
+// failure returns the failure policy that a failure section defines, or nil if there is no section.
+// Keys that are not set take their values from the section at the top level.
 func (c *compiler) failure(key string, doc *failureDoc) *stint.FailurePolicy {
 	if doc == nil {
 		return nil

@@ -19,7 +19,8 @@ import (
 	"github.com/stint-limiter/stint/internal/yamlread"
 )
 
-// These constants are the patterns of values in text form. The schema has the same patterns.
+// These constants are regular expressions for values that are written as text. The schema uses all
+// of them except integerPattern.
 const (
 	durationPattern = `^([0-9]+d)?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))*$`
 	percentPattern  = `^(100(\.0+)?|[0-9]{1,2}(\.[0-9]+)?)%$`

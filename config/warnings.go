@@ -218,8 +218,8 @@ func (c *compiler) oddUsage(key string, p *policy.Policy) {
 	}
 }
 
-// oddQuantities warns about budgets with names that resemble the name of a quantity, such as
-// input_token. Such budgets count all tokens.
+// oddQuantities warns about budgets whose names are similar but not equal to the name of a
+// quantity, such as input_token instead of input_tokens. Such budgets count all tokens.
 func (c *compiler) oddQuantities() {
 	if !slices.ContainsFunc(c.spec.Policies, func(p policy.Policy) bool { return p.Usage != nil }) {
 		return

@@ -15,7 +15,8 @@ import (
 
 // KeyFunc returns the key of a call from its context, which earlier interceptors may have extended.
 // Calls with equal keys are counted together. By convention a key is "type:identifier". A call with
-// the key "" is not counted: it ends with Internal, so that calls do not share a count by accident.
+// the key "" is not counted: it fails with codes.Internal, so that calls do not share a count by
+// accident.
 type KeyFunc func(context.Context) string
 
 // By returns interceptors that limit calls per key, without a configuration:
@@ -119,7 +120,8 @@ func WithName(name string) ByOption {
 // WithLimits gives each call under [By] its own limits, such as those of the customer. If the
 // function returns none, the limits passed to By apply. If By has no limits either, the call is not
 // limited. In a shared store, the limits need a name ([WithName]). The function is called for every
-// call, with the context from earlier interceptors. A call with invalid limits ends with Internal.
+// call, with the context from earlier interceptors. A call with invalid limits fails with
+// codes.Internal.
 func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	return byOption{set: func(b *by) {
 		b.limits, b.Varies = limits, limits != nil
@@ -127,8 +129,9 @@ func WithLimits(limits func(ctx context.Context) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets the cost of a call under [By] in units of every limit; the default is one. A cost
-// of 0 charges nothing. A call with a negative cost ends with Internal.
+// WithCost sets the cost of a call under [By], which is the number of units that the call takes
+// from every limit; the default is one. A cost of 0 charges nothing. A call with a negative cost
+// fails with codes.Internal.
 func WithCost(cost func(ctx context.Context) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.cost = cost
@@ -150,7 +153,7 @@ type byOption struct {
 }
 
 // ErrNoKey is the error of a call without a key. An interceptor that runs before those of [By] can
-// detect it with errors.Is. The status of the call is Internal.
+// detect it with errors.Is. The call fails with codes.Internal.
 var ErrNoKey = middleware.ErrNoKey
 
 // keyed decides calls by key and limits, without a guard.

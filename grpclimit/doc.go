@@ -31,13 +31,14 @@
 // pass their results with [WithClaims]. A stream counts once, unless its messages count: see
 // [MessageServerInterceptor].
 //
-// A denied call ends with ResourceExhausted. The message names the policy or tier, never the
+// A denied call fails with codes.ResourceExhausted. The message names the policy or tier, never the
 // caller. The details are a RetryInfo, a QuotaFailure and, if the configuration has a contact, a
 // Help with a link to it. The trailer "grpc-retry-pushback-ms" tells gRPC clients with a retry
 // policy when to retry. It is -1, which means "do not retry", if waiting does not help or if the
-// call's deadline comes first. A call that is refused because the store cannot be reached ends with
-// Unavailable, with the same trailer. Waits are rounded up to milliseconds. If all callers share
-// the limit that denied the call, the jitter that the configuration sets for Retry-After is added.
+// call's deadline comes first. A call that is refused because the store cannot be reached fails
+// with codes.Unavailable, with the same trailer. Waits are rounded up to milliseconds. If all
+// callers share the limit that denied the call, the jitter that the configuration sets for
+// Retry-After is added.
 //
 // For refunds, the status of a call is the HTTP status that corresponds to its code. A status of
 // 500 or more counts as 499 if the client has disconnected by then or the deadline of the call has

@@ -44,7 +44,7 @@ func NewAnswer(options ...AnswerOption) func(w http.ResponseWriter, r *http.Requ
 	return func(w http.ResponseWriter, r *http.Request, v *policy.Verdict) (refused bool) {
 		x := f.begin(nil)
 		own := x.v
-		x.v = v // belongs to the caller, so it must not be reused
+		x.v = v // v belongs to the caller, so x must not reuse it
 		defer func() {
 			x.v = own
 			x.end()
@@ -79,7 +79,7 @@ func (x *exchange) judge(guard *policy.Guard, w http.ResponseWriter, r *http.Req
 }
 
 // exchange holds the state of a request and its answer. Exchanges are reused, so a response must
-// not refer to the memory of an exchange.
+// not keep references into an exchange's memory.
 type exchange struct {
 	*responder
 	request *http.Request

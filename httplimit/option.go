@@ -169,9 +169,9 @@ func WithLimits(limits func(r *http.Request) []stint.Limit) ByOption {
 	}}
 }
 
-// WithCost sets the cost of a request under [By] and [AndBy] in units of every limit; the default
-// is one. A cost of 0 charges nothing. A request with a negative cost is answered with 500, or by
-// the function of [WithError].
+// WithCost sets the cost of a request under [By] and [AndBy], which is the number of units that the
+// request takes from every limit; the default is one. A cost of 0 charges nothing. A request with a
+// negative cost is answered with 500, or by the function of [WithError].
 func WithCost(cost func(r *http.Request) int64) ByOption {
 	return byOption{set: func(b *by) {
 		b.limit.cost = cost

@@ -40,8 +40,8 @@ type limitText struct {
 	item, policy string
 	// timed reports whether the limit has a window.
 	timed bool
-	// max, window and burst are values of the X fields; window or burst is nil if the limit has
-	// none.
+	// max, window and burst are the values of X-RateLimit-Limit, X-RateLimit-Window and
+	// X-RateLimit-Burst; window or burst is nil if the limit has none.
 	max, window, burst []string
 }
 

@@ -108,7 +108,7 @@ func (d *ids) dead(now int64) bool {
 
 func (s *seenID) bytes() int { return textBytes(s.id) + textBytes(s.charge) }
 
-// textBytes estimates the memory of a string, whose size the allocator rounds up.
+// textBytes estimates how many bytes are allocated for a string: the allocator rounds sizes up.
 func textBytes(text string) int { return (len(text) + len(text)/16 + 15) &^ 15 }
 
 func (d *ids) bytes() int { return int(unsafe.Sizeof(seenID{}))*cap(d.list) + d.text }

@@ -44,9 +44,9 @@ type rest struct {
 	ban     *ban // ban of the subject; only in its record with an empty scope
 }
 
-// recordBytes is the approximate memory of a record, its slot in the index, and the spare room that
-// a shard has for more of both. It is slightly too high for large shards, and slightly too low for
-// small ones.
+// recordBytes is the approximate number of bytes that a record takes, with its slot in the index
+// and the spare room that a shard has for more of both. It is slightly too high for large shards,
+// and slightly too low for small ones.
 const recordBytes = int(unsafe.Sizeof(record{}))*9/8 + 6
 
 func (r *record) setKey(subject, scope, name string) {

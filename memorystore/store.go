@@ -68,9 +68,9 @@ type Config struct {
 	// MaxBytes, at least one million and at most a billion, so that MaxBytes is the effective
 	// bound.
 	MaxSubjects int
-	// MaxBytes bounds the memory of these subjects. Zero means 1 GiB. The store sums up the sizes
-	// of its records; the sum is within about a tenth of the actual heap. The writes of a call are
-	// counted when the call returns. Evicted records are garbage until they are collected.
+	// MaxBytes bounds the memory that these subjects take. Zero means 1 GiB. The store sums up the
+	// sizes of its records; the sum is within about a tenth of the actual heap. The writes of a
+	// call are counted when the call returns. Evicted records are garbage until they are collected.
 	MaxBytes int64
 	// Now replaces the clock, for tests and simulations. It must not call the store. It must be
 	// safe for concurrent use, because the store's goroutine calls it, too. docs/rules.md defines

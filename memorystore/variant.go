@@ -17,8 +17,8 @@ type variant struct {
 	states int // number of states with this tag
 }
 
-// bytes returns the memory of the variant, including its entries in the list and the map of
-// variants.
+// bytes returns the number of bytes that the variant takes, including its entries in the list and
+// the map of variants.
 func (v *variant) bytes() int64 {
 	return int64(allocated(unsafe.Sizeof(*v))+2*unsafe.Sizeof(v.limit)+24) + int64(len(v.limit.Name))
 }

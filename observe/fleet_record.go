@@ -13,8 +13,8 @@ import (
 // reader that misses a report loses no counts.
 
 const (
-	// recordVersion is the first byte of every row with counts or facts. A row with another version
-	// is ignored.
+	// recordVersion is the first byte of every row with counts or facts. A row with a different
+	// version is ignored.
 	recordVersion = 2
 	// factsSuffix is the end of the name of a row with facts.
 	factsSuffix = "/facts"

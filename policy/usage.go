@@ -47,10 +47,10 @@ type TokenUsage struct {
 	// Weights are the units per token in budgets that count tokens of all kinds; nil means 1 for
 	// each token.
 	Weights *Rates
-	// Prices maps models to their prices per million tokens. The prices are in units of the budgets
-	// named "price", such as millionths of a dollar. The price of a request is the sum of the
-	// prices of its tokens, rounded up once. "default" stands for all other models. If there is no
-	// "default", budgets named "price" deny requests for other models.
+	// Prices maps models to their prices per million tokens. A price is a number of units of the
+	// budgets named "price". Such a unit may be, for example, a millionth of a dollar. The price of
+	// a request is the sum of the prices of its tokens, rounded up once. "default" stands for all
+	// other models. If there is no "default", budgets named "price" deny requests for other models.
 	Prices map[string]Rates
 }
 
@@ -98,10 +98,11 @@ func (v *Verdict) estimate(f *facts, only *terms) {
 	}
 }
 
-// bounded returns the estimate in units of the limits with the given name. Normally, it is at most
-// half of the smallest limit that counts the same quantity, and at least 1, because a request that
-// is not charged cannot be settled. The estimate is not bounded if the model has no price, because
-// the request must then be denied, or in a replay that charges the actual usage.
+// bounded returns an estimate of the number of units that the request takes from the limits with
+// the given name. Normally, it is at most half of the smallest limit that counts the same quantity,
+// and at least 1, because a request that is not charged cannot be settled. The estimate is not
+// bounded if the model has no price, because the request must then be denied, or in a replay that
+// charges the actual usage.
 func (v *Verdict) bounded(name string, among []Result) int64 {
 	units := v.usage.Units(v.estimated, name)
 	if name == tokens.PriceName && units == stint.MaxUnits {

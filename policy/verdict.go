@@ -30,7 +30,7 @@ type Verdict struct {
 	// UnknownClient is true if an identity or the Network of a [Match] needs the client's address,
 	// but the address is not known. Such requests share the subject "ip:unknown".
 	UnknownClient bool
-	// Cost is the cost of the request, in units of budgets.
+	// Cost is the cost of the request under budgets, as a number of units.
 	Cost int64
 	// SettleHeader is the response header that reports the true cost of the request, or "".
 	// SettlesBytes reports that the length of the response body determines the true cost.
@@ -79,9 +79,9 @@ type Result struct {
 	// rule's limits, with the effects of claims and overrides. If the request has several readings,
 	// limits that share a count with a stricter limit are left out.
 	stint.Claim
-	// Usages are the usages of Limits, in the same order. They share the memory of the verdict, so
-	// they are valid until the verdict is reused. Usages is empty if the store was not asked or
-	// failed.
+	// Usages are the usages of Limits, in the same order. They are stored in the verdict's own
+	// memory, so they are valid only until the verdict is reused. Usages is empty if the store was
+	// not asked or failed.
 	Usages []stint.Usage
 	// Denied reports that the rule denied the request or, in shadow, would have denied it.
 	Denied bool

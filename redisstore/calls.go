@@ -19,7 +19,8 @@ const (
 	// may have to open a connection first. It is also the maximum time for opening a connection for
 	// batches.
 	outlastTime = time.Second
-	// maxLeft is the approximate maximum number of calls that continue without their callers.
+	// maxLeft is roughly the maximum number of calls that may go on after their callers have
+	// stopped waiting.
 	maxLeft = 1024
 )
 

@@ -83,7 +83,7 @@ func limitOf(l *stint.Limit, index int, now int64) setLimit {
 	}
 	if m.meter {
 		if m.unit, m.rate, m.tick = l.Meter(); m.rate == 0 {
-			m.unit, m.tick = 0, 1 // it is never refilled
+			m.unit, m.tick = 0, 1 // the meter is never refilled
 		}
 	}
 	if m.algorithm != stint.AlgorithmBucket {

@@ -116,10 +116,11 @@ func (it *item) amongOthers(d *stint.Decision, heard bool) bool {
 	return heard || d.Charge.Data().NowOf(it.i) < it.heard.at
 }
 
-// fits reports whether the limits admit the charge of d, made now or booked for later, if they also
-// count the units that the store did not count. If there are several processes, none of them knows
-// how many units the others were granted without the store. So the sum of the units that the store
-// counted and those that it did not count must not exceed the capacity. For heard, see amongOthers.
+// fits reports whether the limits admit the charge of d, made now or booked for later, even when
+// the units that the store did not count are included. If there are several processes, none of them
+// knows how many units the others were granted without the store. So fits then checks only that the
+// units that the store counted and this process's own uncounted units together do not exceed the
+// capacity. For heard, see amongOthers.
 func (l *ledger) fits(d *stint.Decision, call uint64, now int64, heard bool) bool {
 	shared := l.instances() > 1
 	for it := range l.each(d.Charge.Claims()) {
@@ -146,7 +147,7 @@ func (l *ledger) overrule(r *stint.Request, d *stint.Decision, now int64, heard 
 	charge := d.Charge
 	denied := stint.Decision{Degraded: true, Charge: contract.ChargeOf(r)}
 	fits := l.show(r, &denied, now)
-	if l.deny(&denied); fits { // no limit is known to deny it, but only the store can allow it
+	if l.deny(&denied); fits { // no limit is known to deny r, but only the store can allow it
 		denied.Denier, denied.RetryAfter = 1, outageRetry
 		denied.Usages()[0].RetryAfter = outageRetry
 	}

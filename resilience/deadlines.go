@@ -33,7 +33,7 @@ func (b *batch) look() {
 			b.checkBy(f.over)
 		default:
 			f.late = true
-			if f.silent() { // otherwise, its outcome counts when it ends
+			if f.silent() { // otherwise, the flight's outcome counts when the flight ends
 				overdue = append(overdue, f.attempt)
 			}
 		}
@@ -70,7 +70,7 @@ func (b *batch) catchUp(now time.Time) {
 	}
 	b.checkAt = now
 	until := now.Add(lag)
-	if lag >= b.budget { // a small lag at every look must not postpone this forever
+	if lag >= b.budget { // if every small lag postponed silentAt, it might never be reached
 		b.silentAt = later(b.silentAt, until)
 	}
 	for _, w := range b.waiting {

@@ -63,7 +63,8 @@ type denial struct {
 	denialID
 	until   time.Duration // when the denial expires; until and arrived count from denyCache.start
 	arrived time.Duration
-	// Parts of the decision: keeping all of it would retain the memory of its request.
+	// These are parts of the decision. The cache does not keep the whole decision, because that
+	// would retain the request's memory.
 	banned, degraded bool
 	denier           uint8
 	banLeft          time.Duration

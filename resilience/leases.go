@@ -53,8 +53,8 @@ import (
 // the failure mode is [stint.FailError].
 //
 // A ban or a reset made elsewhere takes effect when the block ends, after at most d, or at once if
-// it is announced. A ban or a reset made through this process takes effect at once. A limit with
-// another Max or Burst has another lease.
+// it is announced. A ban or a reset made through this process takes effect at once. A limit with a
+// different Max or Burst has a lease of its own.
 //
 // A decision from memory reports the usage from the store's answer that granted the block, minus
 // the units that are left in the block.

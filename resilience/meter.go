@@ -187,8 +187,9 @@ func (c *count) hearMeter(u *stint.Usage, cost, uncounted, at int64, call uint64
 	m.stored = stored
 }
 
-// hearBooked raises the meter to the level that the store reports for the time of a booking,
-// because others may have used units that this process does not know about.
+// hearBooked raises the meter, if necessary, so that when a booking is due, the meter will have
+// refilled to the level that the store reports for that instant. Others may have used units that
+// this process does not know about.
 func (c *count) hearBooked(u *stint.Usage, ahead time.Duration, now int64) {
 	if c.unit == 0 || c.Algorithm == stint.AlgorithmSliding && c.ledger.instances() == 1 {
 		return

@@ -221,9 +221,9 @@ const probeSubject = "stint:probe"
 
 var probeLimits = []stint.Limit{stint.Per(1000, time.Second)}
 
-// probe asks the store for a decision, so that the breaker closes even without requests. It only
-// peeks, unless the store answers but fails calls, for instance because it is full. Such a store
-// may still answer a peek, so probe then charges a unit.
+// probe asks the store for a decision, so that the breaker can close even if there are no requests.
+// It normally only peeks. But if the store responds to calls with errors, for instance because it
+// is full, a peek might succeed where a charge would fail, so probe charges a unit.
 func (s *Stack) probe() error {
 	n := &s.outage
 	r := stint.Request{

@@ -8,8 +8,8 @@ import (
 	"github.com/stint-limiter/stint"
 )
 
-// owed holds the units that were granted to this process under a limit, if the store has not
-// counted them or may not have counted them.
+// owed keeps track of the units granted to this process under one limit that the store has not
+// counted, or may not have counted.
 type owed struct {
 	parts []owedPart // the oldest first
 	// charged holds recent charges. Answers that the store gave before a charge do not count it.

@@ -192,16 +192,19 @@ func (l *ledger) lostSome(heardSince int64) (all []lostCount) {
 		rec := <-l.replaced
 		now := l.now()
 		rec.stripe.mu.Lock()
-		again := now-rec.replaced < int64(resetTime) // if this is a reset, the announcement may still come
+		// If the state was reset, the announcement may still come.
+		again := now-rec.replaced < int64(resetTime)
 		if again {
 			select {
 			case l.replaced <- rec:
 			default:
 				again = false
 			}
-		} else if heardSince > 0 && rec.replaced > 0 { // if replaced is 0, lostAll has handled it
+		} else if heardSince > 0 && rec.replaced > 0 { // if replaced is 0, lostAll handled the loss
 			for _, c := range l.lost(rec, heardSince, now, nil) {
-				if c.claim.Limits[0].Name == rec.state { // limits with another name have another state
+				// Only this state was replaced; limits with other names are counted in other
+				// states.
+				if c.claim.Limits[0].Name == rec.state {
 					all = append(all, c)
 				}
 			}

@@ -41,12 +41,13 @@ const memory = "memory"
 // Open opens the store with the given URL, using the zero [Config].
 func Open(ctx context.Context, url string) (Store, error) { return Config{}.Open(ctx, url) }
 
-// MustOpen is like [Open] but panics with the error, for programs that cannot continue with a
-// mistake in the URL:
+// MustOpen is like [Open] but panics if Open returns an error. It is for programs that cannot run
+// without a valid store URL:
 //
 //	func main() {
 //		store := stores.MustOpen(context.Background(), "redis://localhost:6379")
 //		defer store.Close()
+//	}
 //
 // It does not panic if Redis is unavailable.
 func MustOpen(ctx context.Context, url string) Store {

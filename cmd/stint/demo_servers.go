@@ -25,7 +25,7 @@ func serveLocal(h http.Handler) (url string, stop func(), err error) {
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = s.Serve(l) }) // runs until the server is closed
 	return "http://" + l.Addr().String(), func() {
-		_ = s.Close() // immediate, because no client is waiting for a response
+		_ = s.Close() // not Shutdown, because no client is waiting for a response
 		serving.Wait()
 	}, nil
 }

@@ -87,7 +87,7 @@ func (c *Count) Dead(p *Params, now int64) bool {
 		return false
 	}
 	if p.calendar != nil && (c.more != nil || c.n > 0 && c.newest() > p.calendar.Around(now).Last) {
-		return false // it may determine the current period; see periods
+		return false // the count may determine the current period; see periods
 	}
 	if c.more == nil {
 		return true

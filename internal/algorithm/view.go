@@ -8,7 +8,7 @@ type View struct {
 	now    int64
 
 	expired    int   // number of the oldest entries, or holders, that no longer count
-	expiredSum int64 // units of these entries
+	expiredSum int64 // units of the expired entries
 	inWindow   int64 // units of the other entries, or number of the other holders
 	most       int64 // maximum of inWindow; -1 if nothing ever fits
 	meter      meter // meter of the count, advanced to now

@@ -61,19 +61,21 @@ func (r *Resolver) AppendSubject(b []byte, a netip.Addr) []byte {
 // IPv4 address. The addresses of these networks contain one:
 //
 //   - 64:ff9b::/96 and 64:ff9b:1::/48, to which a translator (NAT64, RFC 6052 and 8215) maps the
-//     IPv4 Internet. By the default rule, all of it would share one /64. The IPv4 address is in
-//     the last 32 bits, as in any prefix of 96 bits.
+//     IPv4 Internet. If it were counted by /64, which is the default for IPv6, all of the IPv4
+//     Internet would be one subject. The IPv4 address is in the last 32 bits, as in any prefix of
+//     96 bits.
 //   - 2002::/16, for 6to4 (RFC 3056): a host has a whole /48, which is 65,536 /64s. The IPv4
 //     address is in the 32 bits after the prefix.
 //   - 2001::/32, for Teredo (RFC 4380): the first 64 bits identify a server. Many hosts share a
 //     server, and a host can choose its server. The host's IPv4 address is in the last 32 bits,
 //     inverted.
 //
-// None of these networks lets a client choose the IPv4 address: answers are sent to that address,
-// so a client that does not have the address cannot complete a connection. Private addresses are
-// treated like any other. Addresses that no host has, such as 127.0.0.1, need no check, because a
-// client cannot receive an answer there. A client gets no rights from the address under which it is
-// counted: checks of trust and of networks use the IPv6 address itself.
+// None of these networks lets a client choose the IPv4 address: replies are sent to that address,
+// so a client that does not have it cannot complete a connection. Private addresses are treated
+// like any other. Addresses that no host has, such as 127.0.0.1, need no check, because a client
+// cannot receive a reply there. The address under which a client is counted gives it no rights:
+// whether it is a trusted proxy, and whether it belongs to a network, is decided by the IPv6
+// address itself.
 func carried(a netip.Addr) (v4 netip.Addr, bits int) {
 	if !a.Is6() {
 		return netip.Addr{}, 0

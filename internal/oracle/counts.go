@@ -18,7 +18,7 @@ type counts struct {
 	charges bool        // whether held units are charged when they expire
 	books   bool        // whether the request is a reservation; see method goes
 	meter   *meter      // nil if the limit has no meter yet
-	limit   stint.Limit // limit under which it was last written; see [Store.Idle]
+	limit   stint.Limit // limit under which the counts were last written; see [Store.Idle]
 	ends    []int64     // ends of a calendar limit's periods; see openCalendar
 }
 

@@ -53,7 +53,7 @@ type event struct {
 	low, high int64
 	booked    bool
 	tentative bool // its units are not used before its owner asks again
-	astray    bool // `at` may not identify it: the clock stepped back or units were removed
+	astray    bool // `at` may not identify the event: the clock stepped back or units were removed
 }
 
 // Took records a decision that was made at the given time, and checks it.

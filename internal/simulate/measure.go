@@ -36,7 +36,7 @@ type measure struct {
 // step is the count of one limit of the scale.
 type step struct {
 	*algorithm.Count
-	took bool // whether it admitted the last request
+	took bool // whether the limit admitted the last request
 }
 
 // add adds a charge, and counts a denial for each limit that would have denied it.

@@ -13,7 +13,7 @@ type tokenCounts struct {
 	missing  int64 // needed requests without token counts in the log, except those with error responses
 	unpriced int64 // requests with a model that has no price
 
-	firstMissing, firstUnpriced string // the first such requests, as the notes describe them
+	firstMissing, firstUnpriced string // the first request of each kind, as the notes describe it
 }
 
 func (c *tokenCounts) add(i *input) {

@@ -42,7 +42,7 @@ func (r *Rules) Inject(body []byte) ([]byte, bool) {
 			case 'n':
 				options = &edit{at, len(value), `{` + includeUsage + `}`}
 			default:
-				known = true // leave it unchanged: the API rejects such a value
+				known = true // leave the body unchanged: the API rejects such a value
 			}
 		case isInclude:
 			include = &edit{at, len(value), "true"}

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// maxPointer is the maximum length of a JSON pointer in bytes. It bounds the memory of a Scanner.
+// maxPointer is the maximum length of a JSON pointer in bytes. It bounds the size of a Scanner's
+// memory.
 const maxPointer = 256
 
 // node is the document, or a member of an object or array that a pointer leads to or through.

@@ -18,8 +18,8 @@ const maxText = 256
 // of its elements is also a document. After a syntax error, the text is ignored until the next
 // Reset. Text that no pointer leads to is not checked.
 //
-// The memory of a Scanner does not depend on the text: it counts the levels of nesting but does not
-// store them.
+// The size of a Scanner's memory does not depend on the text: a Scanner counts the levels of
+// nesting but does not store them.
 type Scanner struct {
 	pointers *Pointers
 	found    func(leaf int, value []byte, at int64)

@@ -18,8 +18,8 @@ import (
 
 func isRefusal(status int) bool { return status >= 400 && status <= 599 }
 
-// statusField is the header field with the status of a refusal. The response itself may have
-// another status, if the proxy asked for one.
+// statusField is the header field with the status of a refusal. The response itself may have a
+// different status, if the proxy asked for one.
 const statusField = "X-RateLimit-Status"
 
 func (a *API) serveAuth(w http.ResponseWriter, r *http.Request) {

@@ -38,7 +38,7 @@ type Client struct {
 const callTimeout = 25 * time.Second
 
 // maxAnswer is the maximum size in bytes of an answer with status 200, except for [Client.Stream]
-// and [Client.ExportOverrides]. maxProblem is the maximum size of an answer with another status.
+// and [Client.ExportOverrides]. maxProblem is the maximum size of an answer with any other status.
 const (
 	maxAnswer  = 64 << 20
 	maxProblem = 1 << 20
@@ -89,7 +89,7 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// RefusedError is an answer with a status other than 200.
+// RefusedError reports an answer with a status other than 200.
 type RefusedError struct {
 	Status int
 	// Code is the error code in the answer, such as [CodeNotFound], or "" if there is none.

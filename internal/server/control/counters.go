@@ -29,7 +29,8 @@ const (
 	tierOutbound = "outbound"
 )
 
-// key returns a key for the counter. Counters with the same limits and scope have the same key.
+// key returns a key for the counter. Counters with the same limits, claims and scope have the same
+// key.
 func (p *counter) key() string {
 	var b strings.Builder
 	for i := range p.limits {

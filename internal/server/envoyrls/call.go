@@ -27,8 +27,8 @@ type call struct {
 	// subject and composite are buffers for strings under construction.
 	subject, composite []byte
 
-	// room is the initial memory of the slices above, so that a call is a single allocation. It is
-	// large enough for most requests.
+	// room is the memory that items, heads, subject and composite use at first, so that a call
+	// needs a single allocation. It is large enough for most requests.
 	room struct {
 		items              [4]item
 		heads              [4]int

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// Record is one request of a log. Its strings point to memory of the record, so they are valid
-// until the next request is read into the record. Reuse a record to read lines without allocations.
+// Record is one request in a log. Its strings point into the record's own memory, so they are valid
+// only until the next request is read into the record. Reuse a record to read lines without
+// allocations.
 type Record struct {
 	// At is the time in Unix nanoseconds.
 	At int64
