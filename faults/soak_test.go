@@ -228,7 +228,6 @@ func (s *soaking) judgeOne(l soaked, h history, v *verdict) {
 		} else {
 			parts := pick(1, 2) * part // a busy machine is overloaded more than once in a window
 			worse(total, granted+parts)
-			worse(degraded, parts)
 		}
 	}
 }

@@ -270,7 +270,7 @@ func (g *Guard) settle(ctx context.Context, d *stint.Decision, s *Settlement, co
 	if !s.Verdict.reported { // a hold in shadow ends together with the enforced one
 		s.SetHold(&d.Charge)
 		s.Verdict.reported = s.Hold > 0
-		s.Estimated = s.Verdict.unsaid && d == &s.Verdict.Decision
+		s.Estimated = s.Verdict.unsaid
 	}
 	whole := s.Err == nil && s.Amended.Changed && s.Amended.Charged >= s.Cost
 	if whole && s.Hold == 0 {

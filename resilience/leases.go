@@ -124,7 +124,7 @@ func (l *leases) take(ls *lease, cost int64, now leaseTime) (b *leaseBlock, left
 	if b, left, renew = ls.take(cost, now); b != nil {
 		return b, left, renew
 	}
-	if f := ls.following.Load(); f != nil && f.units.Load() >= cost {
+	if f := ls.following.Load(); f != nil && f.live(now) && f.units.Load() >= cost {
 		ls.mu.Lock()
 		if ls.block.Load() == old {
 			l.advance(ls)

@@ -51,25 +51,28 @@ const maxPort = 1<<16 - 1
 // may be secret.
 func Upstream(text string) error {
 	const want = "want a URL such as http://127.0.0.1:3000, with http, https or h2c"
+	hidden := fmt.Errorf("invalid upstream, not shown because it may contain a password; %s", want)
+	secret := strings.Contains(text, "@") // if it is unescaped, a password can be in any part of the URL
 	u, err := url.Parse(text)
-	shown, secret := text, strings.ContainsAny(text, "@?") // there may be a password or a token
-	if secret {
-		shown = label.URL(text)
-	}
+	formed := err == nil && (u.Scheme == "http" || u.Scheme == "https" || u.Scheme == "h2c") && u.Hostname() != ""
 	var broken *url.Error
 	switch {
-	case secret && (err != nil || u.Opaque != ""):
-		return fmt.Errorf("invalid upstream, not shown because it may contain a password; %s", want)
+	case secret && !formed:
+		return hidden
 	case errors.As(err, &broken):
 		return fmt.Errorf("invalid upstream: %w; %s", broken.Err, want)
-	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "h2c" || u.Hostname() == "":
-		return fmt.Errorf("invalid upstream %q; %s", shown, want)
+	case !formed:
+		return fmt.Errorf("invalid upstream %q; %s", text, want)
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || pathpattern.Dotted(u.Path):
-		return fmt.Errorf("invalid upstream %q; want it without user, query, fragment and dot segments", shown)
+		return fmt.Errorf("invalid upstream %q; want it without user, query, fragment and dot segments", label.URL(text))
 	}
 	if port := u.Port(); port != "" {
-		if n, err := strconv.Atoi(port); err != nil || n < 1 || n > maxPort {
-			return fmt.Errorf("the upstream %q has the port %s; want 1 to %d", shown, port, maxPort)
+		switch n, err := strconv.Atoi(port); {
+		case err == nil && n >= 1 && n <= maxPort:
+		case secret:
+			return hidden
+		default:
+			return fmt.Errorf("the upstream %q has the port %s; want 1 to %d", text, port, maxPort)
 		}
 	}
 	return nil
