@@ -49,6 +49,7 @@ type batch struct {
 	waiting []*waiter     // waiters to send in the next flights
 	since   time.Time     // when the first waiter came or the last flight was filled, whichever is later
 	took    time.Duration // the duration of the last flight, at most the budget
+	crowded bool          // whether requests recently waited although maxFlights were under way
 	flights []*flight
 	// silentAt is the time at which a further failure is counted, if maxFlights are under way then
 	// and none of their requests has been answered.

@@ -42,8 +42,13 @@ func (b *batch) send(now time.Time) {
 	for len(b.waiting) > 0 && b.mayStart(now) {
 		b.start()
 	}
-	if len(b.waiting) > 0 && len(b.flights) < maxFlights {
+	switch {
+	case len(b.waiting) > 0 && len(b.flights) < maxFlights:
 		b.checkBy(b.since.Add(b.gather()))
+	case len(b.waiting) > 0:
+		b.crowded = true
+	case len(b.flights) <= maxFlights/2:
+		b.crowded = false
 	}
 }
 
@@ -203,10 +208,15 @@ func (b *batch) next(f *flight) *flight {
 }
 
 // gather returns how long requests wait before a further flight starts, if none of the flights
-// under way is answered in the meantime. It leaves at least half of the budget that the last flight
-// did not need, so that requests to a slow store are not late because they waited.
+// under way is answered in the meantime. While there are more requests than flights for them,
+// flights start at equal intervals. Otherwise, requests to a slow store wait for at most half of the
+// time that the last flight left of the budget, so that they do not become late.
 func (b *batch) gather() time.Duration {
-	return min(max(gatherTime, b.took/maxFlights), (b.budget-b.took)/2)
+	interval, left := max(gatherTime, b.took/maxFlights), b.budget-b.took
+	if b.crowded || left <= 0 {
+		return interval
+	}
+	return min(interval, left/2)
 }
 
 // mayStart reports whether another flight may start. b.mu must be held.

@@ -227,16 +227,14 @@ func (ls *lease) plan(now leaseTime, roundTrip time.Duration) (p leasePlan) {
 	return p
 }
 
-// usable returns how many units of the lease's blocks will be used before the blocks end, at the
-// current rate.
-func (ls *lease) usable(now leaseTime) (units int64) {
-	for _, b := range []*leaseBlock{ls.block.Load(), ls.following.Load()} {
-		if b != nil && b.live(now) {
-			wanted := int64(ls.rate*seconds(b.end.mono-now.mono)) - units
-			units += max(0, min(wanted, b.units.Load()))
-		}
+// usable returns how many units of the block that was granted last will be used before the block
+// ends, at the current rate.
+func (ls *lease) usable(now leaseTime) int64 {
+	b := ls.latest()
+	if b == nil || !b.live(now) {
+		return 0
 	}
-	return units
+	return max(0, min(int64(ls.rate*seconds(b.end.mono-now.mono)), b.units.Load()))
 }
 
 // count updates the rate, given the total number of units requested so far. It adopts an increase
