@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/errkind"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestNothingDone checks for which kinds of failure the store has certainly not executed the call.
@@ -31,10 +32,7 @@ func TestNothingDone(t *testing.T) {
 // capacity.
 func TestOutweighs(t *testing.T) {
 	state := func(limit string, used, cost int64) stint.State {
-		l, err := stint.ParseLimit(limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(stint.ParseLimit(limit))(t)
 		return stint.State{Limit: &l, Usage: stint.Usage{Used: used}, Cost: cost}
 	}
 	denying := func(s stint.State, d time.Duration) stint.State {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var errDown = errors.New("down")
@@ -38,10 +39,7 @@ func newPlace(t *testing.T, lasts time.Duration) (lim *stint.Limiter, store *cut
 	lim = limiterOver(t, store, stint.Concurrency(1, lasts))
 	return lim, store, func() stint.Decision {
 		t.Helper()
-		d, err := lim.Allow(context.Background(), "job")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(lim.Allow(context.Background(), "job"))(t)
 		return d
 	}
 }

@@ -145,10 +145,7 @@ func TestAwait(t *testing.T) {
 	} {
 		testkit.InBubble(t, test.name, func(t *testing.T) {
 			store := &places{answers: slices.Clone(test.answers), announced: test.announced}
-			lim, err := New(store, test.limit)
-			if err != nil {
-				t.Fatal(err)
-			}
+			lim := testkit.Must(New(store, test.limit))(t)
 			late := test.late
 			lim.WakeLate(func() (next time.Duration) {
 				if len(late) > 0 {
@@ -178,10 +175,7 @@ func TestAwaitWithoutAnnouncements(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			start := time.Now()
 			store := &places{silent: true, booked: start.Add(wait)}
-			lim, err := New(store, PerHour(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			lim := testkit.Must(New(store, PerHour(1)))(t)
 			if _, err := lim.Wait(t.Context(), "api"); err != nil || time.Since(start) != wait {
 				t.Errorf("%v after %v; want no error after %v", err, time.Since(start), wait)
 			}

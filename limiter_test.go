@@ -14,6 +14,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -26,10 +27,7 @@ func newLimiter(t *testing.T, options ...stint.Option) *stint.Limiter {
 // limiterOver returns a limiter over any store.
 func limiterOver(t *testing.T, store stint.Store, options ...stint.Option) *stint.Limiter {
 	t.Helper()
-	lim, err := stint.New(store, options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lim := testkit.Must(stint.New(store, options...))(t)
 	return lim
 }
 
@@ -52,10 +50,7 @@ func wantMistake(t *testing.T, what any, err error, tells ...string) {
 // mentions neither an exceeded limit nor a deadline.
 func TestUnavailableAsError(t *testing.T) {
 	lim := limiterOver(t, guardtest.Away{}, stint.PerMinute(1))
-	d, err := lim.Allow(t.Context(), "igdb:api")
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(lim.Allow(t.Context(), "igdb:api"))(t)
 	soon, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	_, wait := lim.Wait(soon, "igdb:api")

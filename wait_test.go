@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 )
 
@@ -133,10 +134,7 @@ func TestRoomIsHeardOf(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			lim, store := newCounted(t, stint.PerHour(1))
-			d, err := lim.Allow(t.Context(), "api")
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(lim.Allow(t.Context(), "api"))(t)
 			start := time.Now()
 			time.AfterFunc(time.Minute, func() {
 				if err := give(lim, d); err != nil {
@@ -159,10 +157,7 @@ func TestWaitersAskOneAfterTheOther(t *testing.T) {
 	const line = 300
 	synctest.Test(t, func(t *testing.T) {
 		lim, store := newCounted(t, stint.PerHour(2))
-		d, err := lim.Allow(t.Context(), "api")
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(lim.Allow(t.Context(), "api"))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		for range line {

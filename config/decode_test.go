@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // parsed reads a configuration without mistakes.
 func parsed(t *testing.T, text string) *Config {
 	t.Helper()
-	c, err := Parse("stint.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(Parse("stint.yaml", []byte(text)))(t)
 	return c
 }
 

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // write makes files in a directory. Those whose text begins with "-> " are symbolic links.
@@ -118,10 +120,7 @@ func TestStoreCertificates(t *testing.T) {
 	file := writeFile(t, "store: {url: 'rediss://h?addr=i:1', ca_file: ca.pem, cert_file: /me.pem, key_file: /me.key, "+
 		"name_key_file: keys/new, previous_name_key_file: /keys/old}\n"+base)
 	directory := filepath.Dir(file)
-	config, err := Load(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testkit.Must(Load(file))(t)
 	ca := filepath.Join(directory, "ca.pem")
 	want := Store{CAFile: ca, CertFile: "/me.pem", KeyFile: "/me.key", NameKeyFile: filepath.Join(directory, "keys", "new"),
 		PreviousNameKeyFile: "/keys/old", URL: "rediss://h?" + url.Values{

@@ -12,6 +12,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write schema.json and the tables of keys in docs/configuration.md")
@@ -28,10 +30,7 @@ func TestReference(t *testing.T) {
 	l := parseLanguage(t)
 	fresh := func(file string, want []byte) {
 		t.Helper()
-		got, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testkit.Must(os.ReadFile(file))(t)
 		if bytes.Equal(got, want) {
 			return
 		}
@@ -45,10 +44,7 @@ func TestReference(t *testing.T) {
 	}
 	fresh(schemaFile, l.schema(t))
 
-	guide, err := os.ReadFile(guideFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	guide := testkit.Must(os.ReadFile(guideFile))(t)
 	before, rest, begun := strings.Cut(string(guide), keysBegin)
 	_, after, ended := strings.Cut(rest, keysEnd)
 	if !begun || !ended {
@@ -80,10 +76,7 @@ func (k keyDoc) words() []string {
 
 func parseLanguage(t *testing.T) *language {
 	t.Helper()
-	tree, err := parser.ParseFile(token.NewFileSet(), "document.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := testkit.Must(parser.ParseFile(token.NewFileSet(), "document.go", nil, parser.ParseComments))(t)
 	l := &language{structs: map[string][]keyDoc{}}
 	ast.Inspect(tree, func(n ast.Node) bool {
 		spec, ok := n.(*ast.TypeSpec)

@@ -13,22 +13,17 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/stint-limiter/stint/internal/syntax"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestSchemaAgrees holds the schema to the reader: both accept a file, or both refuse it.
 func TestSchemaAgrees(t *testing.T) {
 	compiler := jsonschema.NewCompiler()
-	parsed, err := jsonschema.UnmarshalJSON(bytes.NewReader(Schema()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := testkit.Must(jsonschema.UnmarshalJSON(bytes.NewReader(Schema())))(t)
 	if err := compiler.AddResource(schemaFile, parsed); err != nil {
 		t.Fatal(err)
 	}
-	s, err := compiler.Compile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := testkit.Must(compiler.Compile(schemaFile))(t)
 	unused := maps.Clone(beyond)
 	check := func(name, text string) {
 		t.Helper()
@@ -214,10 +209,7 @@ func orList(one object) object {
 // part of a configuration is made whole.
 func guideExamples(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(guideFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(guideFile))(t)
 	examples := map[string]string{}
 	name := "" // of the example that the line is in
 	line := 0

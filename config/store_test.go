@@ -25,10 +25,7 @@ const storeRules = "tiers: [{name: all, identity: ip, limits: 10/1m}]\n"
 // openStore opens the store of a configuration, which is closed with the test.
 func openStore(t *testing.T, text string, with stores.Config) (stores.Store, error) {
 	t.Helper()
-	c, err := config.Parse("stint.yaml", []byte(storeRules+text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(config.Parse("stint.yaml", []byte(storeRules+text)))(t)
 	store, err := c.OpenStore(t.Context(), with)
 	if err == nil {
 		t.Cleanup(func() { store.Close() })
@@ -49,10 +46,7 @@ func TestOpenStoreInRedis(t *testing.T) {
 		"failure: {mode: deny, budget: 10s}\n"
 	var log testkit.Buffer
 	with := stores.Config{Redis: redisstore.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}
-	store, err := openStore(t, text, with)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(openStore(t, text, with))(t)
 	claim := stint.Claim{Subject: "user:alice", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}
 	if d, err := store.Take(t.Context(), stint.Request{Claims: []stint.Claim{claim}}); err != nil || d.Degraded {
 		t.Fatalf("got %+v, %v; want a decision of Redis", d, err)
@@ -75,18 +69,12 @@ func TestOpenStoreInRedis(t *testing.T) {
 func TestOpenStoreClient(t *testing.T) {
 	server := redistest.Start(t)
 	adjust := func(o *rueidis.ClientOption) { o.InitAddress = []string{server.Addr()} }
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testkit.Must(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}}))(t)
 	t.Cleanup(client.Close)
 	for name, redis := range map[string]redisstore.Config{
 		"client": {Client: client}, "address": {AdjustClient: adjust},
 	} {
-		store, err := openStore(t, "store: {prefix: "+name+"}\n", stores.Config{Redis: redis})
-		if err != nil {
-			t.Fatal(err)
-		}
+		store := testkit.Must(openStore(t, "store: {prefix: "+name+"}\n", stores.Config{Redis: redis}))(t)
 		if _, ok := store.(*memorystore.Store); ok {
 			t.Errorf("%s: counts in memory", name)
 		}
@@ -115,10 +103,7 @@ func TestOpenStoreAway(t *testing.T) {
 	quiet := resilience.Config{Logger: slog.New(slog.DiscardHandler)}
 	const text = "store: {url: 'redis://127.0.0.1:1'}\n" +
 		"failure: {mode: error, instances: 7, breaker: {failures: 2, retry: 1h}}\n"
-	store, err := openStore(t, text, stores.Config{Resilience: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	store := testkit.Must(openStore(t, text, stores.Config{Resilience: quiet}))(t)
 	for range 2 {
 		_, _ = store.Take(context.Background(), stint.Request{
 			Claims: []stint.Claim{{Subject: "a", Limits: []stint.Limit{stint.PerHour(10)}, Cost: 1}}})

@@ -128,22 +128,13 @@ type watched struct {
 // watch loads a configuration and watches it until the test ends, if run is set.
 func watch(t *testing.T, path string, w *Watcher, run bool) *watched {
 	t.Helper()
-	config, err := Load(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := memorystore.New(memorystore.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testkit.Must(Load(path))(t)
+	store := testkit.Must(memorystore.New(memorystore.Config{}))(t)
 	t.Cleanup(func() { _ = store.Close() })
 	if w.Logger == nil {
 		w.Logger = slog.New(slog.DiscardHandler)
 	}
-	guard, err := policy.NewGuard(store, config.Set, policy.GuardConfig{Logger: w.Logger})
-	if err != nil {
-		t.Fatal(err)
-	}
+	guard := testkit.Must(policy.NewGuard(store, config.Set, policy.GuardConfig{Logger: w.Logger}))(t)
 	w.Path, w.Guard = path, guard
 	if r := w.Reload(); r.Err != nil {
 		t.Fatal(r.Err)

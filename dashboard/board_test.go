@@ -90,10 +90,7 @@ func newBoard(t testing.TB, adjust ...func(*Config)) *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	r.close = cancel
-	handler, err := New(ctx, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	handler := testkit.Must(New(ctx, c))(t)
 	r.board = handler.(*dashboard)
 	return r
 }

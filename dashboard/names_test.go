@@ -80,15 +80,9 @@ func call(r *rig, path string, fields ...string) string {
 func TestNamesInAStream(t *testing.T) {
 	r := newRig(t)
 	for token, want := range map[string]string{token: `"user:customer-1"`, "": `"user:custom…#`} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/api/stream", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := testkit.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, r.url+"/api/stream", nil))(t)
 		request.Header.Set("Authorization", "Bearer "+token)
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testkit.Must(http.DefaultClient.Do(request))(t)
 		for range 5 {
 			r.ask("customer-1", "/")
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/stint-limiter/stint/driver"
 	"github.com/stint-limiter/stint/internal/answer"
 	"github.com/stint-limiter/stint/internal/server/control"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 )
 
@@ -66,10 +67,7 @@ func newFixture(t *testing.T) *fixture {
 	mux.HandleFunc("GET /api/subject", f.result(f.showSubject))
 	mux.HandleFunc("GET /api/stream", f.result(f.stream))
 	mux.HandleFunc("POST /api/{act}", f.result(f.act))
-	page, err := dashboard.Page(mux)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testkit.Must(dashboard.Page(mux))(t)
 	server := httptest.NewServer(page)
 	t.Cleanup(func() {
 		server.CloseClientConnections()

@@ -35,17 +35,11 @@ func (r *rig) serve() (*http.Server, *bufconn.Listener) {
 // listen begins a stream.
 func listen(t *testing.T, p *bufconn.Listener) (*http.Response, net.Conn) {
 	t.Helper()
-	client, err := p.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testkit.Must(p.Dial())(t)
 	if _, err := io.WriteString(client, "GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(client), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	response := testkit.Must(http.ReadResponse(bufio.NewReader(client), nil))(t)
 	return response, client
 }
 

@@ -7,15 +7,14 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestAliasesListFields: the types are aliases of internal ones, so that only their comments show
 // the fields to authors of stores.
 func TestAliasesListFields(t *testing.T) {
-	file, err := parser.ParseFile(token.NewFileSet(), "charge.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testkit.Must(parser.ParseFile(token.NewFileSet(), "charge.go", nil, parser.ParseComments))(t)
 	for name, of := range map[string]reflect.Type{"Terms": reflect.TypeFor[Terms](),
 		"ChargeData": reflect.TypeFor[ChargeData](), "OtherStates": reflect.TypeFor[OtherStates]()} {
 		comment := commentOf(file, name)

@@ -79,7 +79,7 @@ type front struct {
 func startFronts(r *report) []*front {
 	r.Helper()
 	binary := proxytest.BuildStint(r)
-	config := writeFile(r, "stint.yaml", spellingConfig)
+	config := testkit.TempFile(r, "stint.yaml", spellingConfig)
 	newFront := func(name string) *front {
 		return &front{name: name, address: proxytest.FreeAddress(r), tap: newTap(r)}
 	}

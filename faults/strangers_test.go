@@ -82,11 +82,11 @@ type stintServer struct {
 // startServer starts a process that wants a token.
 func startServer(r *report, binary string) *stintServer {
 	r.Helper()
-	rules := writeFile(r, "rules.yaml", "domain: test\n"+
+	rules := testkit.TempFile(r, "rules.yaml", "domain: test\n"+
 		"descriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1000}}]\n")
 	address := proxytest.FreeAddress(r)
 	s := &stintServer{proxytest.NewStint(r, binary, "--grpc="+address,
-		"--envoy-config="+rules, "--envoy-token-file="+writeFile(r, "tokens", envoyToken+"\n")), address}
+		"--envoy-config="+rules, "--envoy-token-file="+testkit.TempFile(r, "tokens", envoyToken+"\n")), address}
 	s.Start(r)
 	return s
 }

@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,16 +202,6 @@ func inParallel(workers, n int, f func(worker, i int)) {
 		})
 	}
 	group.Wait()
-}
-
-// writeFile writes a file in a directory of its own, and returns its name.
-func writeFile(r *report, name, text string) string {
-	r.Helper()
-	name = filepath.Join(r.TempDir(), name)
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		r.Fatal(err)
-	}
-	return name
 }
 
 // childEnv makes this test binary a child with the life of that name. jobEnv holds its job as JSON.

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/contract"
 	"github.com/stint-limiter/stint/internal/redistest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 )
 
@@ -21,10 +22,7 @@ func TestF46(t *testing.T) {
 	}
 	fault(t, "F46", "990 callers waiting on one limit", "a decision costs Redis at most 10 times that of an empty queue; under several limits, a burst or a bucket at most 15 times", func(r *report) {
 		server := redistest.Start(t)
-		redis, err := redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		redis := testkit.Must(redisstore.Open(t.Context(), redisstore.Config{URL: server.URL()}))(t)
 		defer redis.Close()
 		for _, limits := range [][]stint.Limit{
 			{stint.PerSecond(4)},
@@ -98,9 +96,6 @@ func scriptTime(r *report, server *redistest.Server, call func()) float64 {
 	if found == nil {
 		r.Fatal("no statistics of scripts")
 	}
-	cost, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		r.Fatal(err)
-	}
+	cost := testkit.Must(strconv.ParseFloat(found[1], 64))(r)
 	return cost
 }

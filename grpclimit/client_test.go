@@ -18,6 +18,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/grpclimit"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -36,10 +37,7 @@ func newRegistry(t testing.TB, store stint.Store, limit stint.Limit) (*outbound.
 		t.Fatal(err)
 	}
 	t.Cleanup(registry.Close)
-	api, err := registry.API("echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := testkit.Must(registry.API("echo"))(t)
 	return api, registry
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/middleware"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func TestPauseOf(t *testing.T) {
@@ -52,10 +53,7 @@ func TestPauseOf(t *testing.T) {
 			if test.retry != nil {
 				details = append(details, test.retry)
 			}
-			st, err := status.New(test.code, "slow down").WithDetails(details...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			st := testkit.Must(status.New(test.code, "slow down").WithDetails(details...))(t)
 			var trailer metadata.MD
 			if test.pushback != "" {
 				trailer = metadata.Pairs(pushbackKey, test.pushback)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -89,10 +90,7 @@ func (e *echo) serve(t testing.TB, unary []grpc.UnaryServerInterceptor, stream [
 		grpc.ChainStreamInterceptor(append([]grpc.StreamServerInterceptor{recoverStream}, stream...)...),
 	)
 	server.RegisterService(e.desc(), nil)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient(listener.Addr().String(),

@@ -14,15 +14,13 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/stint-limiter/stint/grpclimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
 func open(t *testing.T, conn *grpc.ClientConn, desc *grpc.StreamDesc, method string) grpc.ClientStream {
 	t.Helper()
-	stream, err := conn.NewStream(t.Context(), desc, method)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := testkit.Must(conn.NewStream(t.Context(), desc, method))(t)
 	return stream
 }
 

@@ -140,10 +140,7 @@ func piped(t *testing.T, h http.Handler) func() net.Conn {
 	t.Helper()
 	network := servePiped(t, h)
 	return func() net.Conn {
-		c, err := network.dial(context.Background(), "", "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := testkit.Must(network.dial(context.Background(), "", ""))(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}
@@ -166,14 +163,8 @@ func exchange(t *testing.T, c net.Conn, pause time.Duration, pieces ...string) *
 			}
 		}
 	}()
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Must(http.ReadResponse(bufio.NewReader(c), nil))(t)
+	body := testkit.Must(io.ReadAll(resp.Body))(t)
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return resp
 }
@@ -329,10 +320,7 @@ policies:
 		if err = conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := testkit.Must(http.ReadResponse(bufio.NewReader(conn), nil))(t)
 		resp.Body.Close()
 		if resp.StatusCode != http.StatusBadRequest {
 			t.Errorf("got %d, want 400", resp.StatusCode)

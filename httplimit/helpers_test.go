@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -65,25 +66,16 @@ func request(method, path string, fields ...string) *http.Request {
 // outgoing returns a request for a client to send.
 func outgoing(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(http.NewRequestWithContext(t.Context(), method, url, body))(t)
 	return r
 }
 
 // fetch sends a request, and reads all of the answer.
 func fetch(t testing.TB, client http.RoundTripper, r *http.Request) (*http.Response, string) {
 	t.Helper()
-	resp, err := client.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Must(client.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(io.ReadAll(resp.Body))(t)
 	return resp, string(text)
 }
 

@@ -31,10 +31,7 @@ policies:
 // used returns what a budget under settling has been charged.
 func used(t *testing.T, store stint.Store) int64 {
 	t.Helper()
-	limit, err := stint.ParseLimit("cost: 100/1h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	limit := testkit.Must(stint.ParseLimit("cost: 100/1h"))(t)
 	d, err := store.Take(t.Context(), stint.Request{
 		Claims: []stint.Claim{
 			{Subject: "everyone", Scope: "global", Limits: []stint.Limit{limit}},

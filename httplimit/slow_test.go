@@ -52,10 +52,7 @@ func TestF48StalledReader(t *testing.T) {
 			}
 			s := testkit.ServeHTTP2(t, h)
 			tr := transportOf(t, test.http2)
-			stalled, err := tr.RoundTrip(outgoing(t, "GET", s.URL+"/endless", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			stalled := testkit.Must(tr.RoundTrip(outgoing(t, "GET", s.URL+"/endless", nil)))(t)
 			defer stalled.Body.Close()
 			testkit.Eventually(t, "a free place", func() bool {
 				resp, _ := fetch(t, tr, outgoing(t, "GET", s.URL+"/other", nil))
@@ -111,10 +108,7 @@ func TestF48HonestReaders(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			s := testkit.ServeHTTP2(t, h)
-			resp, err := http.Get(s.URL + path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := testkit.Must(http.Get(s.URL + path))(t)
 			defer resp.Body.Close()
 			want, total := int64(large), int64(0)
 			if path == "/idle" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/outbound"
 )
 
@@ -127,15 +128,9 @@ func (g gate) Stats() outbound.Stats { return g.apis.Stats()[0] }
 // newProcess is a process that calls an API over a store.
 func newProcess(t *testing.T, store stint.Store, api outbound.API, base http.RoundTripper) (*http.Client, gate) {
 	t.Helper()
-	apis, err := outbound.New(store, []outbound.API{api}, outbound.Config{Logger: discard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	apis := testkit.Must(outbound.New(store, []outbound.API{api}, outbound.Config{Logger: discard}))(t)
 	t.Cleanup(apis.Close)
-	c, err := apis.API(api.Name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(apis.API(api.Name))(t)
 	return &http.Client{Transport: httplimit.NewTransport(c, base)}, gate{c, apis}
 }
 

@@ -107,10 +107,7 @@ func TestTransportKeepsTheContract(t *testing.T) {
 		c, _ := newProcess(t, memory(t), api, base)
 		req := outgoing(t, "PUT", "http://igdb.test/games", strings.NewReader("body"))
 		original := req.Body
-		resp, err := c.Transport.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := testkit.Must(c.Transport.RoundTrip(req))(t)
 		if req.Body != original || len(req.Header) != 0 {
 			t.Errorf("the request was modified: %+v", req)
 		}
@@ -320,10 +317,7 @@ func TestTransportUsage(t *testing.T) {
 			tokens.Name = "tokens"
 			client, api := newProcess(t, memory(t), outbound.API{
 				Name: "model", Limits: []stint.Limit{tokens, stint.PerDay(100)}, Usage: "openai"}, nil)
-			resp, err := client.Post(remote.URL, "application/json", strings.NewReader(request))
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := testkit.Must(client.Post(remote.URL, "application/json", strings.NewReader(request)))(t)
 			if d, err := api.Peek(t.Context()); err != nil || d.Banned {
 				// A 429 pauses calls; what is used is seen all the same.
 				if test.name != "too many" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/httplimit"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // The time that a server gives requests is not prolonged by what is read of them before the
@@ -32,10 +33,7 @@ policies: [{name: chat, match: {path: /**}, usage: {preset: openai}}]
 	s.Config.ReadTimeout = 300 * time.Millisecond
 	s.Start()
 	defer s.Close()
-	conn, err := net.Dial("tcp", s.Listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testkit.Must(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer conn.Close()
 	fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n"+strings.Repeat("x", 70_000))
 	select {

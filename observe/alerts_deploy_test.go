@@ -193,10 +193,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 
 func fileText(t *testing.T, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.FromSlash(file))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(filepath.FromSlash(file)))(t)
 	return text
 }
 
@@ -205,9 +202,6 @@ func duration(t *testing.T, text string) time.Duration {
 	if text == "" {
 		return 0
 	}
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(time.ParseDuration(text))(t)
 	return d
 }

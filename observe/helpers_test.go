@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -23,10 +24,7 @@ type claims = guardtest.Claims
 // open returns a monitor that is closed when the test ends.
 func open(t testing.TB, c observe.Config) *observe.Monitor {
 	t.Helper()
-	m, err := observe.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(observe.New(c))(t)
 	t.Cleanup(func() { _ = m.Close() })
 	return m
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/outbound"
 )
@@ -33,10 +34,7 @@ func newRegistry(t testing.TB, store stint.Store, apis ...outbound.API) *outboun
 func newRegistryWith(t testing.TB, store stint.Store, c outbound.Config, apis ...outbound.API) *outbound.Registry {
 	t.Helper()
 	c.Logger = slog.New(slog.DiscardHandler)
-	r, err := outbound.New(store, apis, c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(outbound.New(store, apis, c))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -49,19 +47,13 @@ func newClient(t testing.TB, store stint.Store, api outbound.API) *outbound.Clie
 
 func clientOf(t testing.TB, r *outbound.Registry, name string) *outbound.Client {
 	t.Helper()
-	c, err := r.API(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Must(r.API(name))(t)
 	return c
 }
 
 func mustWait(t testing.TB, c *outbound.Client) stint.Decision {
 	t.Helper()
-	d, err := c.Wait(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(c.Wait(t.Context()))(t)
 	return d
 }
 

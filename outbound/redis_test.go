@@ -30,10 +30,7 @@ func TestPauseOutlivesAnOutage(t *testing.T) {
 	mustWait(t, other) // it cannot know
 	proxy.Restore()
 	testkit.Eventually(t, "the other process hears of the pause", func() bool {
-		d, err := other.Peek(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := testkit.Must(other.Peek(t.Context()))(t)
 		return d.Banned
 	})
 }

@@ -23,10 +23,7 @@ func model() outbound.API {
 // wantUsed checks how many tokens are used or held, and how many calls.
 func wantUsed(t *testing.T, c *outbound.Client, tokens, calls int64) {
 	t.Helper()
-	d, err := c.Peek(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(c.Peek(t.Context()))(t)
 	if u := d.Usages(); u[0].Used != tokens || u[1].Used != calls {
 		t.Errorf("%d tokens and %d calls are used, want %d and %d", u[0].Used, u[1].Used, tokens, calls)
 	}
@@ -41,10 +38,7 @@ func TestWaitForHolds(t *testing.T) {
 		client, other := clientOf(t, registry, "model"), clientOf(t, newRegistry(t, store, model()), "model")
 		hold := func(tokens int64) stint.Decision {
 			t.Helper()
-			d, err := client.WaitFor(t.Context(), stint.Costs{"tokens": tokens})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := testkit.Must(client.WaitFor(t.Context(), stint.Costs{"tokens": tokens}))(t)
 			return d
 		}
 		d := hold(100)

@@ -32,10 +32,7 @@ type process struct {
 }
 
 func start(t testing.TB, store stint.Store) *process {
-	table, err := overrides.Open(t.Context(), store, overrides.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := testkit.Must(overrides.Open(t.Context(), store, overrides.Config{}))(t)
 	t.Cleanup(table.Close)
 	return &process{t, table, guardtest.New(t, store, text, policy.GuardConfig{Overrides: table})}
 }

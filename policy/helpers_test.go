@@ -15,6 +15,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -186,10 +187,7 @@ func getAs(path string, c claims) policy.Input {
 // request is a request as net/http reads it.
 func request(t *testing.T, method, target string, header http.Header) policy.Input {
 	t.Helper()
-	u, err := url.ParseRequestURI(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := testkit.Must(url.ParseRequestURI(target))(t)
 	in := getWith(u.Path, header)
 	in.Method, in.RawPath = method, u.RawPath
 	return in

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -60,10 +61,7 @@ func TestHowManyAreLogged(t *testing.T) {
 		}{{new(50), new(7), 40, 7}, {new(3), new(0), 0, 0}, {nil, nil, 0, 5}} {
 			spec := *w.Set().Spec()
 			spec.LogAdmissions, spec.LogDenials = c.admissions, c.denials
-			set, err := policy.New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			set := testkit.Must(policy.New(spec))(t)
 			_ = w.Replace(set)
 			time.Sleep(time.Second) // another interval begins
 			w.log.Reset()

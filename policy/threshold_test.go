@@ -12,6 +12,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -35,10 +36,7 @@ func (m *marking) Take(ctx context.Context, r stint.Request) (stint.Decision, er
 // newProcess returns one of several processes that share a store.
 func newProcess(t *testing.T, store stint.Store, spec policy.Spec) *world {
 	t.Helper()
-	set, err := policy.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	set := testkit.Must(policy.New(spec))(t)
 	return new(world).over(t, store, set)
 }
 

@@ -416,18 +416,17 @@ func TestHurriedCallers(t *testing.T) {
 // TestASlowStoreHoldsUpNobody checks that a store that is far away decides every request that it
 // can answer in time: none has to wait for those before it.
 func TestASlowStoreHoldsUpNobody(t *testing.T) {
-	for _, trip := range []time.Duration{time.Millisecond, 5 * time.Millisecond, 12 * time.Millisecond} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			store.change(way{there: trip})
-			mustDecide(t, s, oneUnit("first")) // from then on it is known how far away the store is
-			var group sync.WaitGroup
-			for i := range 1000 {
-				group.Go(func() { wantDecided(t, s, oneUnit(fmt.Sprint(i%7)), true, false) })
-				time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
-			}
-			group.Wait()
-		})
-	}
+	trips := map[string]time.Duration{"1ms": time.Millisecond, "5ms": 5 * time.Millisecond, "12ms": 12 * time.Millisecond}
+	each(t, trips, alone, func(t *testing.T, store *fake, s *Stack, trip time.Duration) {
+		store.change(way{there: trip})
+		mustDecide(t, s, oneUnit("first")) // from then on it is known how far away the store is
+		var group sync.WaitGroup
+		for i := range 1000 {
+			group.Go(func() { wantDecided(t, s, oneUnit(fmt.Sprint(i%7)), true, false) })
+			time.Sleep(time.Duration(i*7919%100) * time.Microsecond)
+		}
+		group.Wait()
+	})
 }
 
 // TestAnswersAreCountedBeforeTheirCallersGoOn checks that a caller that is back finds its own answer

@@ -97,19 +97,18 @@ func TestCallersReuseTheirClaims(t *testing.T) {
 // answer comes or after.
 func TestLateChargesAreAmended(t *testing.T) {
 	limit, budget := stint.PerHour(100), stint.PerDay(100).WithName("budget")
-	for _, pause := range []time.Duration{0, time.Second} {
-		over(t, alone, func(t *testing.T, store *fake, s *Stack) {
-			store.change(way{back: lateBy})
-			r := and(oneUnit("a", limit), ask("a", 5, budget))
-			whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
-			time.Sleep(pause)
-			wantChange(t, s, whole.Charge, settleTo(0), true)
-			wantChange(t, s, part.Charge.Part(1), settleTo(20), true)
-			time.Sleep(2 * time.Second)
-			wantUsed(t, store, "a", limit, 1)
-			wantUsed(t, store, "a", budget, 20)
-		})
-	}
+	pauses := map[string]time.Duration{"before": 0, "after": time.Second}
+	each(t, pauses, alone, func(t *testing.T, store *fake, s *Stack, pause time.Duration) {
+		store.change(way{back: lateBy})
+		r := and(oneUnit("a", limit), ask("a", 5, budget))
+		whole, part := mustDecide(t, s, r), mustDecide(t, s, r)
+		time.Sleep(pause)
+		wantChange(t, s, whole.Charge, settleTo(0), true)
+		wantChange(t, s, part.Charge.Part(1), settleTo(20), true)
+		time.Sleep(2 * time.Second)
+		wantUsed(t, store, "a", limit, 1)
+		wantUsed(t, store, "a", budget, 20)
+	})
 }
 
 // A booking is given back if its waiter gives up while it asks to move it, and the store refuses.

@@ -102,7 +102,7 @@ func (r *running) wantReload(text string) {
 func (r *running) wantLogged(text string) {
 	r.t.Helper()
 	if !strings.Contains(r.log.String(), text) {
-		r.t.Errorf("%q is not logged", text)
+		r.t.Errorf("%q is not logged:\n%s", text, r.log.String())
 	}
 }
 

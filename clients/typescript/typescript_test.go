@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestPackage runs the tests of the package against real servers.
@@ -24,10 +26,7 @@ func TestPackage(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	before, err := os.ReadFile("src/types.ts")
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testkit.Must(os.ReadFile("src/types.ts"))(t)
 	test := exec.Command("npm", "test")
 	test.Env = append(os.Environ(), "STINT_BINARY="+stint)
 	if out, err := test.CombinedOutput(); err != nil {

@@ -7,15 +7,13 @@ import (
 	"time"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func parse(t *testing.T, texts string) (limits []stint.Limit) {
 	t.Helper()
 	for text := range strings.SplitSeq(texts, ", ") {
-		l, err := stint.ParseLimit(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := testkit.Must(stint.ParseLimit(text))(t)
 		limits = append(limits, l)
 	}
 	return limits

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestAudit: axe-core runs in a page whose policy allows no other script, and finds what is wrong.
@@ -31,10 +33,7 @@ func TestAudit(t *testing.T) {
 
 // TestAxeLock: axe-core has one version, and comes from whatever registry npm is set to.
 func TestAxeLock(t *testing.T) {
-	lock, err := os.ReadFile("../../tools/axe/package-lock.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := testkit.Must(os.ReadFile("../../tools/axe/package-lock.json"))(t)
 	if strings.Contains(string(lock), "://") || !strings.Contains(string(lock), `"integrity": "sha512-`) {
 		t.Errorf("want hashes and no addresses in\n%s", lock)
 	}

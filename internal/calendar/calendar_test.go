@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 	_ "time/tzdata"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // zoneNames have every kind of change: none, at night, at midnight in both directions, by half an
@@ -29,10 +31,7 @@ func TestEnds(t *testing.T) {
 }
 
 func testEnds(t *testing.T, zone string, from, to int) {
-	loc, err := Location(zone)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loc := testkit.Must(Location(zone))(t)
 	calendars := []Calendar{{Day, 0, zone}, {Week, 0, zone}, {Week, 7, zone}, {Week, 3, zone}, {Month, 0, zone},
 		{Month, 17, zone}, {Month, 29, zone}, {Month, 30, zone}, {Month, 31, zone}, {Year, 0, zone}}
 	boundaries := make([][]int64, len(calendars))

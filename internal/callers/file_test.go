@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint/internal/callers"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // TestEnsureToken: the file is made once, for its owner only, whatever the umask lets others do.
@@ -22,10 +23,7 @@ func TestEnsureToken(t *testing.T) {
 		if repaired, err := callers.EnsureToken(path); repaired || err != nil {
 			t.Fatalf("attempt %d: %t, %v", n+1, repaired, err)
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(path))(t)
 		if _, err := callers.ParseTokens(path, text, true); err != nil {
 			t.Error(err)
 		}

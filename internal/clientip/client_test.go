@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // proxies are trusted in these tests.
@@ -15,10 +17,7 @@ var proxies = []netip.Prefix{
 
 func resolver(t testing.TB, c Config) *Resolver {
 	t.Helper()
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(New(c))(t)
 	return r
 }
 

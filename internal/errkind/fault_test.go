@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/stint-limiter/stint"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func TestDiagnose(t *testing.T) {
@@ -58,10 +59,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 		},
 		"../../docs/alerts.md": func(f Fault) string { return fmt.Sprintf("`%s`: %s", f.Name, f.Is) },
 	} {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(os.ReadFile(file))(t)
 		for _, f := range Faults {
 			if want := row(f); !strings.Contains(string(text), want) {
 				t.Errorf("%s lacks %s", file, want)

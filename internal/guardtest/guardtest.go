@@ -7,6 +7,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/config"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/memorystore"
 	"github.com/stint-limiter/stint/policy"
 )
@@ -26,22 +27,13 @@ func Memory(t testing.TB) *memorystore.Store {
 // MemoryWith is [Memory] with a configuration, such as the clock of the test.
 func MemoryWith(t testing.TB, c memorystore.Config) *memorystore.Store {
 	t.Helper()
-	store, err := memorystore.New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return testkit.Opened(memorystore.New(c))(t)
 }
 
 // Parse returns the policies in a YAML configuration.
 func Parse(t testing.TB, text string) *policy.Set {
 	t.Helper()
-	conf, err := config.Parse("test.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conf.Set
+	return testkit.Must(config.Parse("test.yaml", []byte(text)))(t).Set
 }
 
 // New returns a guard that uses the given store and the policies in a YAML configuration. Unless c
@@ -51,9 +43,5 @@ func New(t testing.TB, store stint.Store, text string, c policy.GuardConfig) *po
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	guard, err := policy.NewGuard(store, Parse(t, text), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return guard
+	return testkit.Must(policy.NewGuard(store, Parse(t, text), c))(t)
 }

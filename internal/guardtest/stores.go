@@ -9,6 +9,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/driver"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/redisstore"
 	"github.com/stint-limiter/stint/resilience"
 )
@@ -16,12 +17,7 @@ import (
 // Redis returns a store on Redis that is closed when the test ends.
 func Redis(t testing.TB, c redisstore.Config) *redisstore.Store {
 	t.Helper()
-	store, err := redisstore.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = store.Close() })
-	return store
+	return testkit.Opened(redisstore.Open(t.Context(), c))(t)
 }
 
 // Stack returns a stack over a store. It is closed when the test ends. Unless c has a Logger, it
@@ -31,12 +27,7 @@ func Stack(t testing.TB, store driver.BatchStore, c resilience.Config) *resilien
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	stack, err := resilience.New(store, c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = stack.Close() })
-	return stack
+	return testkit.Opened(resilience.New(store, c))(t)
 }
 
 // Failing is a store that fails in everything, with Err. It takes batches, as package resilience

@@ -140,10 +140,7 @@ func TestCompiledPackages(t *testing.T) {
 	}
 	list := exec.CommandContext(t.Context(), "go", args...)
 	list.Dir = root
-	output, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	output := testkit.Must(list.Output())(t)
 	for line := range strings.Lines(string(output)) {
 		names := strings.Fields(line)
 		pkg := path.Clean("." + strings.TrimPrefix(names[0], module))
@@ -176,10 +173,7 @@ func imports(t *testing.T) []imported {
 			t.Fatal(err)
 		}
 		for _, spec := range file.Imports {
-			p, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := testkit.Must(strconv.Unquote(spec.Path.Value))(t)
 			list = append(list, imported{file: name, from: path.Dir(name), path: p})
 		}
 	}

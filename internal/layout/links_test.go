@@ -45,10 +45,7 @@ func TestIndex(t *testing.T) {
 		file, _ := resolve(index, l.target)
 		linked[file] = true
 	}
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pages := testkit.Must(filepath.Glob(filepath.Join(root, "docs", "*.md")))(t)
 	for _, page := range pages {
 		if name := "docs/" + filepath.Base(page); !linked[name] {
 			t.Errorf("%s does not link to %s", index, name)
@@ -68,10 +65,7 @@ func TestDesignNamesFiles(t *testing.T) {
 
 func readPage(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile(filepath.Join(root, name)))(t)
 	return string(text)
 }
 

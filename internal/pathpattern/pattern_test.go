@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func TestPattern(t *testing.T) {
@@ -99,10 +101,7 @@ func TestFolded(t *testing.T) {
 		{"/things", "/th\u0131ngs", true, false},
 		{"/things", "/TH\u0130NGS", true, false},
 	} {
-		p, err := Parse(test.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(Parse(test.pattern))(t)
 		if got := p.FitsFolded(Fold(test.path)); got != test.folded {
 			t.Errorf("%s fits %s folded: %v, want %v", test.pattern, test.path, got, test.folded)
 		}
@@ -113,10 +112,7 @@ func TestFolded(t *testing.T) {
 }
 
 func TestVariables(t *testing.T) {
-	p, err := Parse("/o/{org}/x/{team}/**/e/{env}/{id}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(Parse("/o/{org}/x/{team}/**/e/{env}/{id}"))(t)
 	names := []string{"org", "team", "env", "id"}
 	if got := p.Names(); !slices.Equal(got, names) {
 		t.Errorf("names: %q, want %q", got, names)
@@ -148,10 +144,7 @@ func TestPrefix(t *testing.T) {
 		{"/a/{v}/b/**", "/a/{v}/b", false},
 		{"/api/**/x", "/api/**/x", false},
 	} {
-		p, err := Parse(test.pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testkit.Must(Parse(test.pattern))(t)
 		if prefix, literal := p.Prefix(); prefix != test.prefix || literal != test.literal {
 			t.Errorf("%s: %q, %v; want %q, %v", test.pattern, prefix, literal, test.prefix, test.literal)
 		}

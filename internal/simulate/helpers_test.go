@@ -13,6 +13,7 @@ import (
 	"github.com/stint-limiter/stint/internal/guardtest"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // start is when logs begin.
@@ -70,10 +71,7 @@ var parse = guardtest.Parse
 func replay(t testing.TB, log *records, o simulate.Options) *simulate.Result {
 	t.Helper()
 	log.read = 0
-	result, err := simulate.Run(context.Background(), log, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testkit.Must(simulate.Run(context.Background(), log, o))(t)
 	return result
 }
 
@@ -85,10 +83,7 @@ func replayText(t *testing.T, log string, format accesslog.Format, o simulate.Op
 		t.Fatal(err)
 	}
 	defer source.Close()
-	result, err := simulate.Run(t.Context(), source, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := testkit.Must(simulate.Run(t.Context(), source, o))(t)
 	return result
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -175,10 +176,7 @@ func TestJSON(t *testing.T) {
 		log *records
 	}{{limited, new(records)}, {limited, log}, {free, log}} {
 		r := replay(t, test.log, simulate.Options{Set: test.set, Against: test.set, Recommend: []float64{1}})
-		text, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(json.Marshal(r))(t)
 		if strings.Contains(string(text), "null") {
 			t.Errorf("null in %s", text)
 		}

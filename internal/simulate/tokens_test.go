@@ -6,6 +6,7 @@ import (
 
 	"github.com/stint-limiter/stint/internal/simulate"
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/policy"
 )
 
@@ -47,14 +48,8 @@ const tokenMapping = "input_tokens=llm.in,output_tokens=llm.out,cached_tokens=ll
 // replayTokens replays a log of JSON lines.
 func replayTokens(t *testing.T, log, mapping string, o simulate.Options) *simulate.Result {
 	t.Helper()
-	m, err := accesslog.ParseMapping(mapping)
-	if err != nil {
-		t.Fatal(err)
-	}
-	format, err := accesslog.NewFormat("json", m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(accesslog.ParseMapping(mapping))(t)
+	format := testkit.Must(accesslog.NewFormat("json", m))(t)
 	return replayText(t, log, format, o)
 }
 

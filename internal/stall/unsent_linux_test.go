@@ -6,19 +6,15 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // Of what a client does not read, the kernel takes little; on its own it takes megabytes.
 func TestLimitUnsent(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	client, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := testkit.Must(net.Dial("tcp", l.Addr().String()))(t)
 	defer client.Close()
 	conn, err := l.Accept()
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func preset(t testing.TB, name string, change func(*Config)) *Rules {
@@ -17,10 +19,7 @@ func preset(t testing.TB, name string, change func(*Config)) *Rules {
 	if change != nil {
 		change(&c)
 	}
-	r, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testkit.Must(New(c))(t)
 	return r
 }
 

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // scan returns what a scanner finds in a text that comes in pieces of a size.
@@ -32,10 +34,7 @@ func scan(t testing.TB, p *Pointers, text string, size int) (found []string) {
 
 func pointers(t testing.TB, texts ...string) *Pointers {
 	t.Helper()
-	p, err := NewPointers(texts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testkit.Must(NewPointers(texts...))(t)
 	return p
 }
 
@@ -146,10 +145,7 @@ func TestScannerAgainstJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 10_000 {
 		value := map[string]any{"a": deep(r, 5), "u": deep(r, 5), "l": deep(r, 5), "x": deep(r, 5)}
-		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testkit.Must(json.Marshal(value))(t)
 		var want []string
 		for i, path := range paths {
 			if v, ok := follow(value, path...); ok {

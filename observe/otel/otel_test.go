@@ -20,6 +20,7 @@ import (
 
 	"github.com/stint-limiter/stint"
 	"github.com/stint-limiter/stint/internal/guardtest"
+	"github.com/stint-limiter/stint/internal/testkit"
 	"github.com/stint-limiter/stint/observe"
 	"github.com/stint-limiter/stint/policy"
 	"github.com/stint-limiter/stint/resilience"
@@ -85,17 +86,11 @@ func TestTrace(t *testing.T) {
 // TestMetrics: a reader of the SDK gets what the monitor has counted.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m, err := observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := testkit.Must(observe.New(observe.Config{Logger: slog.New(slog.DiscardHandler)}))(t)
 		defer m.Close()
 		reader := sdkmetric.NewManualReader()
 		provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
-		registration, err := Metrics(provider, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		registration := testkit.Must(Metrics(provider, m))(t)
 		g := newGuard(t, m)
 		for range 5 {
 			decide(t, t.Context(), g, "/login")
@@ -156,10 +151,7 @@ func collect(t *testing.T, reader sdkmetric.Reader) map[string]float64 {
 // TestEveryMetricHasAnInstrument compares the definitions with the documentation, which is compared
 // with the monitor.
 func TestEveryMetricHasAnInstrument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Must(os.ReadFile("../../docs/metrics.md"))(t)
 	var documented []string
 	for _, row := range regexp.MustCompile("(?m)^\\| `(stint_\\w+)` \\|").FindAllStringSubmatch(string(text), -1) {
 		documented = append(documented, row[1])

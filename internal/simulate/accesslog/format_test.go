@@ -3,6 +3,8 @@ package accesslog
 import (
 	"strings"
 	"testing"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 func TestDetect(t *testing.T) {
@@ -37,10 +39,7 @@ func TestDetect(t *testing.T) {
 // mustDetect returns a detector that has read these lines.
 func mustDetect(t *testing.T, lines ...string) *detector {
 	t.Helper()
-	d, err := newDetector()
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := testkit.Must(newDetector())(t)
 	for _, line := range lines {
 		_ = d.Parse([]byte(line), new(Record)) // malformed lines are part of the tests
 	}
@@ -96,10 +95,7 @@ func TestNewFormat(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	m, err := ParseMapping("time=t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(ParseMapping("time=t"))(t)
 	for _, test := range []struct {
 		name    string
 		mapping Mapping

@@ -3,6 +3,8 @@ package accesslog
 import (
 	"testing"
 	"time"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 const caddyLine = `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"192.0.2.7","proto":"HTTP/2.0","method":"GET","host":"shop.example","uri":"/a%2Fb?q=1","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"],"X-Forwarded-For":["192.0.2.7","10.0.0.1"],"Authorization":["REDACTED"],"x-api-key":["k1"]},"tls":{"resumed":false,"version":772,"cipher_suite":4865,"proto":"h2","server_name":"example.com"}},"bytes_read":0,"user_id":"ann","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"],"Content-Type":["text/html; charset=utf-8"]}}`
@@ -55,10 +57,7 @@ var jsonTests = []struct{ name, format, mapping, line, at, want string }{
 func TestJSONFormat(t *testing.T) {
 	for _, test := range jsonTests {
 		format := mustFormat(t, test.format, test.mapping)
-		at, err := time.Parse(time.RFC3339, test.at)
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := testkit.Must(time.Parse(time.RFC3339, test.at))(t)
 		var r Record
 		for range 2 { // nothing of a line is left for the next one
 			if err := format.Parse([]byte(test.line), &r); err != nil {
@@ -100,13 +99,7 @@ func TestBrokenJSON(t *testing.T) {
 
 func mustFormat(t testing.TB, name, mapping string) Format {
 	t.Helper()
-	m, err := ParseMapping(mapping)
-	if err != nil {
-		t.Fatal(err)
-	}
-	format, err := NewFormat(name, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := testkit.Must(ParseMapping(mapping))(t)
+	format := testkit.Must(NewFormat(name, m))(t)
 	return format
 }

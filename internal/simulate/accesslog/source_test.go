@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // lineAt returns a line. Tests identify it by its path.
@@ -110,10 +112,7 @@ func TestLongLines(t *testing.T) {
 func compress(t *testing.T, log string) (zipped, zstandard string) {
 	t.Helper()
 	var gz, zst bytes.Buffer
-	encoder, err := zstd.NewWriter(&zst)
-	if err != nil {
-		t.Fatal(err)
-	}
+	encoder := testkit.Must(zstd.NewWriter(&zst))(t)
 	for _, w := range []io.WriteCloser{gzip.NewWriter(&gz), encoder} {
 		if _, err := io.WriteString(w, log); err != nil {
 			t.Fatal(err)
@@ -222,10 +221,7 @@ func TestCloseWhileReading(t *testing.T) {
 	if _, err := writer.WriteString(logOf(100)); err != nil {
 		t.Fatal(err)
 	}
-	source, err := Open([]string{fmt.Sprintf("/dev/fd/%d", pipe.Fd())}, Options{Slack: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(Open([]string{fmt.Sprintf("/dev/fd/%d", pipe.Fd())}, Options{Slack: -1}))(t)
 	done := make(chan error)
 	go func() {
 		err := source.Next(new(Record)) // returns the record, having waited for the next one
@@ -244,10 +240,7 @@ func TestCloseWhileReading(t *testing.T) {
 
 // TestRecordsAreIndependent: a record does not change when the next one is read.
 func TestRecordsAreIndependent(t *testing.T) {
-	source, err := Open(writeLogs(t, []string{logOf(100, 101, 90, 102, 103)}), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(Open(writeLogs(t, []string{logOf(100, 101, 90, 102, 103)}), Options{}))(t)
 	var records [5]Record
 	for i := range records {
 		if err := source.Next(&records[i]); err != nil {
@@ -282,10 +275,7 @@ func readAll(t *testing.T, logs []string, o Options) ([]string, Stats) {
 
 func readFrom(t *testing.T, paths []string, o Options) (records []string, stats Stats) {
 	t.Helper()
-	source, err := Open(paths, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(Open(paths, o))(t)
 	defer source.Close()
 	var r Record
 	for {

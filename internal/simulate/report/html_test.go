@@ -15,6 +15,7 @@ import (
 	"github.com/stint-limiter/stint/internal/simulate/accesslog"
 	"github.com/stint-limiter/stint/internal/simulate/loggen"
 	"github.com/stint-limiter/stint/internal/simulate/report"
+	"github.com/stint-limiter/stint/internal/testkit"
 )
 
 // ScreenshotsEnv names a directory for the screenshots of docs/simulate.md, which are taken if it is set.
@@ -23,10 +24,7 @@ const ScreenshotsEnv = "STINT_SCREENSHOTS"
 // file writes a page to a file and returns its URL.
 func file(t *testing.T, r *simulate.Result, names report.Names) string {
 	t.Helper()
-	html, err := report.New(r, names).HTML()
-	if err != nil {
-		t.Fatal(err)
-	}
+	html := testkit.Must(report.New(r, names).HTML())(t)
 	name := filepath.Join(t.TempDir(), "report.html")
 	if err := os.WriteFile(name, html, 0o600); err != nil {
 		t.Fatal(err)
@@ -120,15 +118,9 @@ func replayed(t *testing.T, lines int, recommend ...float64) *simulate.Result {
 	if err := loggen.Generate(&log, loggen.Options{Seed: 1, Lines: lines}); err != nil {
 		t.Fatal(err)
 	}
-	source, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: &log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testkit.Must(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: &log}))(t)
 	defer source.Close()
-	conf, err := config.Load("../../../examples/tiers/stint.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conf := testkit.Must(config.Load("../../../examples/tiers/stint.yaml"))(t)
 	found, err := simulate.Run(t.Context(), source,
 		simulate.Options{Set: conf.Set, Recommend: recommend})
 	if err != nil {
