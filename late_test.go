@@ -99,7 +99,8 @@ func TestAwait(t *testing.T) {
 	}{
 		{"at once", minute, []place{at(0)}, nil, nil, 0, "book", 1},
 		{"in time", minute, []place{at(400 * ms)}, nil, nil, 400 * ms, "book", 1},
-		{"no waiter gives up", minute, []place{at(time.Hour)}, nil, nil, time.Hour, "book", 1},
+		{"no waiter gives up", minute, []place{at(time.Hour), at(time.Hour - 10*s)}, nil, nil, time.Hour, "book, move 1", 2},
+		{"units came back before it listened", minute, []place{at(time.Hour), at(0)}, nil, nil, 10 * s, "book, move 1", 2},
 		{"as late as the grace", minute, []place{at(400 * ms)}, D{20 * ms}, nil, 420 * ms, "book", 1},
 		{"later than the grace", minute, []place{at(400 * ms), at(300 * ms)}, D{21 * ms, 0}, nil, 721 * ms,
 			"book, return 1, book", 3},

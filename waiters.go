@@ -27,7 +27,8 @@ type announcer interface {
 // waiter that joins a line while other waiters in it are moving up also asks, because it has booked
 // behind them.
 //
-// A missed announcement costs only time, because the booking remains. If the store announces
+// A missed announcement costs only time, because the booking remains. The first waiter asks once
+// after pollAfter, in case its subject was announced before the limiter listened. If the store announces
 // nothing, or while the limiter cannot listen to it, a waiter asks whenever half of its remaining
 // wait has passed, but pauses for at least pollAfter each time. In a wait of ten seconds, it does
 // not ask at all; in a wait of a minute, three times; in a wait of an hour, nine times.
@@ -62,10 +63,14 @@ type waiter struct {
 	woken chan struct{} // signaled when the time to ask may have changed
 
 	// Guarded by waiters.mu:
-	askAt time.Time     // the time to ask; zero if there is no reason to ask
-	next  time.Time     // the earliest time at which the waiter may ask
-	again bool          // whether the waiter asks once more if it cannot move up
-	pause time.Duration // minimum time between two requests for an earlier booking
+	askAt time.Time // the time to ask; zero if there is no reason to ask
+	next  time.Time // the earliest time at which the waiter may ask
+	again bool      // whether the waiter asks once more if it cannot move up
+	// checkAt is the time at which the waiter asks even if nothing was announced; zero if there is
+	// none. The first waiter has one, because its subject may have been announced after the store
+	// answered and before the limiter listened.
+	checkAt time.Time
+	pause   time.Duration // minimum time between two requests for an earlier booking
 }
 
 // join adds a waiter and returns it. The answer d booked a later time or denied the request; asked
@@ -88,6 +93,7 @@ func (ws *waiters) join(claims []Claim, d *Decision, asked time.Time) *waiter {
 		if ws.store != nil {
 			ctx, cancel := context.WithCancel(context.Background())
 			ws.stop, ws.hears = cancel, true
+			w.checkAt = time.Now().Add(pollAfter)
 			go ws.listen(ctx)
 		}
 	}
@@ -143,8 +149,10 @@ func (ws *waiters) pause(w *waiter, left time.Duration) time.Duration {
 	if w.askAt.IsZero() && !ws.hears && left > pollAfter {
 		w.askAt = time.Now().Add(max(left/2, pollAfter))
 	}
-	if !w.askAt.IsZero() {
-		pause = min(pause, time.Until(w.askAt))
+	for _, at := range [...]time.Time{w.askAt, w.checkAt} {
+		if !at.IsZero() {
+			pause = min(pause, time.Until(at))
+		}
 	}
 	return max(pause, 0)
 }
@@ -158,6 +166,9 @@ func (ws *waiters) told(w *waiter) bool {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	now := time.Now()
+	if !w.checkAt.IsZero() && !now.Before(w.checkAt) {
+		w.checkAt, w.askAt = time.Time{}, now
+	}
 	if w.askAt.IsZero() || now.Before(w.askAt) {
 		return false
 	}
@@ -215,6 +226,7 @@ func (ws *waiters) setHears(ctx context.Context, hears bool) {
 	ws.hears = hears
 	for _, line := range ws.lines {
 		for _, w := range line {
+			w.checkAt = time.Time{} // pause sets other times
 			w.wakeUp()
 		}
 	}
